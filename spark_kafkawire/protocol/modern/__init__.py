@@ -24,6 +24,16 @@ Fields of many messages have no text of their own::
     error_message                   text of the error; None if the broker gives none
     throttle_time_ms                throttle time because of a quota; 0 if no quota was exceeded (KIP-13)
     topic_id                        id of the topic (KIP-516)
+    …leader_epoch                   epoch of a leader; -1 for none (KIP-320)
+    log_start_offset                first offset of the log; -1 if unknown (KIP-107)
+    …metadata                       text that is stored with a committed offset
+    …instance_id                    ``group.instance.id`` of a static member; None for others (KIP-345)
+    member_epoch                    epoch of the assignment that a member has taken over (KIP-848)
+    group_epoch                     rises when members or what they read change (KIP-848)
+    replica_id                      -1 for consumers
+    isolation_level                 ``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)
+    session_…                       fetch session; the id 0 and the epoch -1 for none (KIP-227)
+    transaction_version             protocol of the transaction: 1, or 2 (KIP-890); it is not sent
     include_…authorized_operations  True to return the operations that the user may do (KIP-430)
     …authorized_operations          bits of these operations (KIP-430)
 """

@@ -85,7 +85,6 @@ class CreatableTopic:
     assignments: tuple[CreatableReplicaAssignment, ...] = wire(
         Array(Struct(CreatableReplicaAssignment)), default=()
     )
-    """Manual placement of the replicas; empty for an automatic one."""
     configs: tuple[CreatableTopicConfig, ...] = wire(Array(Struct(CreatableTopicConfig)), default=())
 
 
@@ -109,28 +108,23 @@ class CreatedTopicConfig:
     value: str | None = wire(String(), nullable_since=0)
     read_only: bool = wire(BOOL)
     config_source: int = wire(INT8)
-    """Source of the value: the topic, a broker, or the default."""
     is_sensitive: bool = wire(BOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """Outcome for one topic; the broker includes its settings where the user may see them."""
+    """Outcome for one topic. The counts are -1 and the settings None where the user may not see them (KIP-525)."""
 
     name: str = wire(String())
     topic_id: uuid.UUID = wire(UUID, since=7, default=NO_TOPIC_ID)
     error_code: int = wire(INT16)
     error_message: str | None = wire(String(), nullable_since=0)
     topic_config_error_code: int = wire(INT16, since=5, tag=0, default=0)
-    """Error code of the settings, if they are withheld from the user (KIP-525)."""
     num_partitions: int = wire(INT32, since=5, default=-1)
-    """Number of partitions; -1 if it is withheld (KIP-525)."""
     replication_factor: int = wire(INT16, since=5, default=-1)
-    """Number of replicas; -1 if it is withheld (KIP-525)."""
     configs: tuple[CreatedTopicConfig, ...] | None = wire(
         Array(Struct(CreatedTopicConfig)), since=5, nullable_since=5, default=None
     )
-    """Settings of the topic; None if they are withheld (KIP-525)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,16 +169,14 @@ class DescribeLogDirsRequest:
     topics: tuple[DescribableLogDirTopic, ...] | None = wire(
         Array(Struct(DescribableLogDirTopic)), nullable_since=0
     )
-    """Topics to describe; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirPartition:
-    """A replica in a log directory."""
+    """A replica in a log directory, and the bytes of its segments."""
 
     partition_index: int = wire(INT32)
     partition_size: int = wire(INT64)
-    """Size of the segments, bytes."""
     offset_lag: int = wire(INT64)
     is_future_key: bool = wire(BOOL)
     """True if the replica is being moved into this directory from another one of the broker."""
@@ -206,9 +198,8 @@ class LogDir:
     log_dir: str = wire(String())
     topics: tuple[LogDirTopic, ...] = wire(Array(Struct(LogDirTopic)))
     total_bytes: int = wire(INT64, since=4, default=-1)
-    """Size of the volume, bytes; -1 if unknown (KIP-827)."""
+    """Size of the volume, bytes; -1 if unknown, as its free space (KIP-827)."""
     usable_bytes: int = wire(INT64, since=4, default=-1)
-    """Free space of the volume, bytes; -1 if unknown (KIP-827)."""
     is_cordoned: bool = wire(BOOL, since=5, default=False)
     """True if the directory takes no new partitions (KIP-1066)."""
 
@@ -270,19 +261,16 @@ class DescribeProducersRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """A producer of a partition."""
+    """A producer of a partition; -1 for what is not known."""
 
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT32)
-    """Epoch of the producer; -1 if unknown."""
     last_sequence: int = wire(INT32, default=-1)
-    """Sequence number of its last record; -1 if unknown."""
     last_timestamp: int = wire(INT64, default=-1)
     """Timestamp of its last batch, ms since 1970; -1 if unknown."""
     coordinator_epoch: int = wire(INT32)
     """Epoch of the coordinator that wrote its last marker; -1 without a marker."""
     current_txn_start_offset: int = wire(INT64, default=NO_TRANSACTION)
-    """First offset of its open transaction; -1 if none is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

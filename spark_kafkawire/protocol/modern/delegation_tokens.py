@@ -48,7 +48,6 @@ class CreatableRenewer:
     """A user who may renew a token besides its owner."""
 
     principal_type: str = wire(String())
-    """Type of the user: ``User``."""
     principal_name: str = wire(String())
 
 
@@ -57,9 +56,7 @@ class CreateDelegationTokenRequest:
     """Create a token, by default for the user who asks."""
 
     owner_principal_type: str | None = wire(String(), since=3, nullable_since=3, default=None)
-    """Type of the owner; None for the user who asks (KIP-373)."""
     owner_principal_name: str | None = wire(String(), since=3, nullable_since=3, default=None)
-    """Name of the owner; None for the user who asks (KIP-373)."""
     renewers: tuple[CreatableRenewer, ...] = wire(Array(Struct(CreatableRenewer)), default=())
     max_lifetime_ms: int = wire(INT64, default=BROKER_TIME)
     """Time after which the token cannot be renewed, ms; -1 for that of the brokers."""
@@ -67,21 +64,18 @@ class CreateDelegationTokenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDelegationTokenResponse:
-    """The token, and its times by the clock of the brokers."""
+    """The token, and its times by the clock of the brokers, ms since 1970."""
 
     error_code: int = wire(INT16)
     principal_type: str = wire(String())
     principal_name: str = wire(String())
     token_requester_principal_type: str = wire(String(), since=3, default="")
-    """Type of the user who asked (KIP-373)."""
     token_requester_principal_name: str = wire(String(), since=3, default="")
-    """Name of the user who asked (KIP-373)."""
     issue_timestamp_ms: int = wire(INT64)
-    """Time at which the token was created, ms since 1970."""
     expiry_timestamp_ms: int = wire(INT64)
-    """Time at which the token expires unless it is renewed, ms since 1970."""
+    """Time at which the token expires unless it is renewed."""
     max_timestamp_ms: int = wire(INT64)
-    """Time after which the token cannot be renewed, ms since 1970."""
+    """Time after which the token cannot be renewed."""
     token_id: str = wire(String())
     """Id of the token: the user name of its logins."""
     hmac: Buffer = wire(BYTES, shown=False)
@@ -104,7 +98,6 @@ class RenewDelegationTokenResponse:
 
     error_code: int = wire(INT16)
     expiry_timestamp_ms: int = wire(INT64)
-    """Time at which the token expires unless it is renewed, ms since 1970."""
     throttle_time_ms: int = wire(INT32)
 
 
@@ -123,7 +116,6 @@ class ExpireDelegationTokenResponse:
 
     error_code: int = wire(INT16)
     expiry_timestamp_ms: int = wire(INT64)
-    """Time at which the token expires, ms since 1970."""
     throttle_time_ms: int = wire(INT32)
 
 

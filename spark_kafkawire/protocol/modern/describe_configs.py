@@ -69,7 +69,6 @@ class Config:
     is_sensitive: bool = wire(BOOL)
     synonyms: tuple[ConfigSynonym, ...] = wire(Array(Struct(ConfigSynonym)), since=1, default=())
     config_type: int = wire(INT8, since=3, default=0)
-    """Data type of the setting; 0 if unknown (KIP-569)."""
     documentation: str | None = wire(String(), since=3, nullable_since=3, default=None)
 
 

@@ -44,15 +44,11 @@ class GroupMember:
     """Member of a group: its identity and its host. The two buffers are the consumers' own."""
 
     member_id: str = wire(String())
-    """Id of the member, which the coordinator gave."""
     group_instance_id: str | None = wire(String(), since=4, nullable_since=4, default=None)
-    """``group.instance.id`` of a static member; None for others (KIP-345)."""
     client_id: str = wire(String())
     client_host: str = wire(String())
     member_metadata: Buffer = wire(BYTES)
-    """Metadata of the group protocol, such as the subscription."""
     member_assignment: Buffer = wire(BYTES)
-    """Current assignment, in the members' own format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,6 @@ class FetchPartition:
 
     partition: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
-    """Leader epoch that the client knows; -1 for none (KIP-320)."""
     fetch_offset: int = wire(INT64)
     last_fetched_epoch: int = wire(INT32, since=12, default=-1)
     """Epoch of the last record that a replica fetched; -1 for none (KIP-595)."""
@@ -113,26 +112,20 @@ class FetchRequest:
     """
 
     cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
-    """Cluster id that a replica of the metadata log checks (KIP-595)."""
     replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
-    """Id of the replica; -1 for consumers."""
     replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=4, default=READ_UNCOMMITTED, ignorable=True)
-    """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     session_id: int = wire(INT32, since=7, default=0, ignorable=True)
-    """Id of the fetch session; 0 for none (KIP-227)."""
     session_epoch: int = wire(INT32, since=7, default=-1, ignorable=True)
-    """Epoch of the fetch session, which counts its requests; -1 for none (KIP-227)."""
     topics: tuple[FetchTopic, ...] = wire(Array(Struct(FetchTopic)))
     forgotten_topics_data: tuple[ForgottenTopic, ...] = wire(
         Array(Struct(ForgottenTopic)), since=7, default=()
     )
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
-    """Rack of the consumer (KIP-392)."""
     batch_bytes_max: int = BATCH_BYTES_MAX
     is_to_follower: bool = False
 
@@ -178,7 +171,6 @@ class FetchPartitionResponse:
     last_stable_offset: int = wire(INT64, since=4, default=-1)
     """Last stable offset: no open transaction begins before it (KIP-98)."""
     log_start_offset: int = wire(INT64, since=5, default=-1)
-    """First offset of the log (KIP-107)."""
     diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
@@ -215,7 +207,6 @@ class FetchResponse:
     throttle_time_ms: int = wire(INT32, since=1, default=0)
     error_code: int = wire(INT16, since=7, default=0)
     session_id: int = wire(INT32, since=7, default=0)
-    """Id of the fetch session; 0 for none (KIP-227)."""
     responses: tuple[FetchTopicResponse, ...] = wire(Array(Struct(FetchTopicResponse)))
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=16, tag=0, default=())
     """Addresses of the leaders that ``current_leader`` names (KIP-951)."""

@@ -173,21 +173,16 @@ class ConsumerGroupMember:
     """
 
     member_id: str = wire(String())
-    """Id of the member, which the coordinator gave."""
     instance_id: str | None = wire(String(), nullable_since=0, default=None)
-    """``group.instance.id`` of a static member; None for others."""
     rack_id: str | None = wire(String(), nullable_since=0, default=None)
     member_epoch: int = wire(INT32)
-    """Epoch of the member: the assignment that it has taken over."""
     client_id: str = wire(String())
     client_host: str = wire(String())
     subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
     subscribed_topic_regex: str | None = wire(String(), nullable_since=0, default=None)
-    """Regular expression of the subscribed topics; None for a list."""
     assignment: MemberAssignment = wire(Struct(MemberAssignment))
     target_assignment: MemberAssignment = wire(Struct(MemberAssignment))
     member_type: int = wire(INT8, since=1, default=_UNKNOWN_TYPE)
-    """Protocol by which the member joined; -1 if unknown (KIP-1099)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +194,6 @@ class DescribedConsumerGroup:
     group_id: str = wire(String())
     group_state: str = wire(String())
     group_epoch: int = wire(INT32)
-    """Epoch of the group, which rises when members or subscriptions change."""
     assignment_epoch: int = wire(INT32)
     assignor_name: str = wire(String())
     members: tuple[ConsumerGroupMember, ...] = wire(Array(Struct(ConsumerGroupMember)))
@@ -229,10 +223,8 @@ class ShareGroupMember:
     """Member of a share group: its identity, its host and its assignment."""
 
     member_id: str = wire(String())
-    """Id of the member, which it chose."""
     rack_id: str | None = wire(String(), nullable_since=1, default=None)
     member_epoch: int = wire(INT32)
-    """Epoch of the member: the assignment that it has taken over."""
     client_id: str = wire(String())
     client_host: str = wire(String())
     subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
@@ -248,7 +240,6 @@ class DescribedShareGroup:
     group_id: str = wire(String())
     group_state: str = wire(String())
     group_epoch: int = wire(INT32)
-    """Epoch of the group, which rises when members or subscriptions change."""
     assignment_epoch: int = wire(INT32)
     assignor_name: str = wire(String())
     members: tuple[ShareGroupMember, ...] = wire(Array(Struct(ShareGroupMember)))
@@ -343,14 +334,11 @@ class TaskIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAssignment:
-    """Tasks of a member."""
+    """Tasks of a member: those that compute, that keep a copy of a state, and that restore one first."""
 
     active_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
-    """Tasks that read and compute."""
     standby_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
-    """Tasks that keep a copy of a state."""
     warmup_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
-    """Tasks that restore a state before they become active."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,25 +346,18 @@ class StreamsGroupMember:
     """Member of a streams group: its identity, its host, its current and its target assignment."""
 
     member_id: str = wire(String())
-    """Id of the member, which it chose."""
     member_epoch: int = wire(INT32)
-    """Epoch of the member: the assignment that it has taken over."""
     instance_id: str | None = wire(String(), nullable_since=0, default=None)
-    """``group.instance.id`` of a static member; None for others."""
     rack_id: str | None = wire(String(), nullable_since=0, default=None)
     client_id: str = wire(String())
     client_host: str = wire(String())
     topology_epoch: int = wire(INT32)
     process_id: str = wire(String())
-    """Process of the member, which may have several."""
     user_endpoint: Endpoint | None = wire(Struct(Endpoint), nullable_since=0, default=None)
-    """Address for interactive queries; None without one."""
     client_tags: tuple[KeyValue, ...] = wire(Array(Struct(KeyValue)))
     """Tags that spread standby tasks over racks."""
     task_offsets: tuple[TaskOffset, ...] = wire(Array(Struct(TaskOffset)))
-    """Positions of its tasks in their changelogs."""
     task_end_offsets: tuple[TaskOffset, ...] = wire(Array(Struct(TaskOffset)))
-    """Ends of the changelogs of its tasks."""
     assignment: TaskAssignment = wire(Struct(TaskAssignment))
     target_assignment: TaskAssignment = wire(Struct(TaskAssignment))
     is_classic: bool = wire(BOOL)
@@ -391,7 +372,6 @@ class DescribedStreamsGroup:
     group_id: str = wire(String())
     group_state: str = wire(String())
     group_epoch: int = wire(INT32)
-    """Epoch of the group, which rises when members or the topology change."""
     assignment_epoch: int = wire(INT32)
     topology: Topology | None = wire(Struct(Topology), nullable_since=0, default=None)
     """Topology of the application; None if there was an error."""

@@ -86,14 +86,11 @@ TRANSACTION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorRequest:
-    """Ask for the broker that coordinates a group or a transactional id."""
+    """Ask for the broker that coordinates a group or a transactional id, the key of type ``key_type``."""
 
     key: str = wire(String(), until=3, default="", ignorable=True)
-    """Group id or transactional id."""
     key_type: int = wire(INT8, since=1, default=GROUP)
-    """Type of the key: ``GROUP`` or ``TRANSACTION`` (KIP-98)."""
     coordinator_keys: tuple[str, ...] = wire(Array(String()), since=4, default=(), ignorable=True)
-    """Group ids or transactional ids (KIP-699)."""
 
     @classmethod
     def for_group(cls, group_id: str) -> FindCoordinatorRequest:
@@ -122,7 +119,6 @@ class Coordinator:
     """The coordinator of ``key``, or the error."""
 
     key: str = wire(String())
-    """Group id or transactional id."""
     node_id: int = wire(INT32)
     host: str = wire(String())
     port: int = wire(INT32)
@@ -183,11 +179,9 @@ class OffsetCommitPartition:
     partition_index: int = wire(INT32)
     committed_offset: int = wire(INT64)
     committed_leader_epoch: int = wire(INT32, since=6, default=-1, ignorable=True)
-    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     commit_timestamp: int = wire(INT64, since=1, until=1, default=-1)
     """Time of the commit, ms; -1 for the broker's time."""
     committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
-    """Text that is stored with the offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +202,6 @@ class OffsetCommitRequest:
     """Generation of the group, or epoch of the member; -1 for no member."""
     member_id: str = wire(String(), default="")
     group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
-    """``group.instance.id`` of a static member; None for others (KIP-345)."""
     retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
     """Time for which the offsets are kept, ms; -1 for the broker's setting (removed by KIP-211)."""
     topics: tuple[OffsetCommitTopic, ...] = wire(Array(Struct(OffsetCommitTopic)))
@@ -279,7 +272,6 @@ class OffsetFetchGroup:
 
     group_id: str = wire(String())
     member_id: str | None = wire(String(), since=9, nullable_since=9, default=None, ignorable=True)
-    """Id of a member; None for other clients (KIP-848)."""
     member_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
     topics: tuple[OffsetFetchTopic, ...] | None = wire(Array(Struct(OffsetFetchTopic)), nullable_since=0)
 
@@ -296,13 +288,10 @@ class OffsetFetchRequest:
     topics: tuple[OffsetFetchTopic, ...] | None = wire(
         Array(Struct(OffsetFetchTopic)), until=7, nullable_since=2, default=(), ignorable=True
     )
-    """Topics to return; None for all."""
     groups: tuple[OffsetFetchGroup, ...] = wire(
         Array(Struct(OffsetFetchGroup)), since=8, default=(), ignorable=True
     )
-    """Groups to return (KIP-709)."""
     require_stable: bool = wire(BOOL, since=STABLE_SINCE, default=False)
-    """True to refuse offsets that an open transaction may change (KIP-447)."""
 
     @classmethod
     def for_group(
@@ -320,9 +309,7 @@ class OffsetFetchPartitionResponse:
     partition_index: int = wire(INT32)
     committed_offset: int = wire(INT64)
     committed_leader_epoch: int = wire(INT32, since=5, default=-1)
-    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     metadata: str | None = wire(String(), nullable_since=0, default=None)
-    """Text that is stored with the offset."""
     error_code: int = wire(INT16)
 
 

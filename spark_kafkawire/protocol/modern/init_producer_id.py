@@ -50,11 +50,8 @@ class InitProducerIdRequest:
     producer_id: int = wire(INT64, since=3, default=-1)
     """Id that the producer has; -1 for none (KIP-360)."""
     producer_epoch: int = wire(INT16, since=3, default=-1)
-    """Epoch that the producer has; -1 for none (KIP-360)."""
     enable_2pc: bool = wire(BOOL, since=6, default=False)
-    """True if the transactions take part in two-phase commits (KIP-939)."""
     keep_prepared_txn: bool = wire(BOOL, since=6, default=False)
-    """True if an open transaction is kept instead of aborted (KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +64,7 @@ class InitProducerIdResponse:
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
     ongoing_txn_producer_id: int = wire(INT64, since=6, default=-1)
-    """Producer id of the transaction that was kept; -1 for none (KIP-939)."""
     ongoing_txn_producer_epoch: int = wire(INT16, since=6, default=-1)
-    """Producer epoch of the transaction that was kept; -1 for none (KIP-939)."""
 
 
 def _version_max(request: InitProducerIdRequest) -> int:

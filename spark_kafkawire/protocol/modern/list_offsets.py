@@ -57,7 +57,6 @@ class ListOffsetsPartition:
 
     partition_index: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=4, default=-1, ignorable=True)
-    """Leader epoch that the client knows; -1 for none (KIP-320)."""
     timestamp: int = wire(INT64)
     """Timestamp to look up, ms; or one of the constants above."""
     max_num_offsets: int = wire(INT32, until=0, default=1)
@@ -76,10 +75,8 @@ class ListOffsetsRequest:
     """Ask for one offset of each partition; the broker must lead them."""
 
     replica_id: int = wire(INT32, default=-1)
-    """Id of the replica; -1 for consumers."""
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=2, default=0, ignorable=True)
-    """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     topics: tuple[ListOffsetsTopic, ...] = wire(Array(Struct(ListOffsetsTopic)))
     timeout_ms: int = wire(INT32, since=10, default=0, ignorable=True)
     """Longest look into tiered storage, ms (KIP-1075)."""
@@ -99,7 +96,6 @@ class ListOffsetsPartitionResponse:
     timestamp: int = wire(INT64, since=1, default=-1)
     offset: int = wire(INT64, since=1, default=NO_OFFSET)
     leader_epoch: int = wire(INT32, since=4, default=-1)
-    """Leader epoch of the record that was found; -1 for none (KIP-320)."""
 
     @property
     def found_offset(self) -> int:

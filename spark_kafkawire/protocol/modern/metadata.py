@@ -74,7 +74,6 @@ class MetadataBroker:
     host: str = wire(String())
     port: int = wire(INT32)
     rack: str | None = wire(String(), since=1, nullable_since=1, default=None)
-    """Rack of the broker; None for none (KIP-36)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,6 @@ class MetadataPartition:
     isr_nodes: tuple[int, ...] = wire(Array(INT32))
     """Brokers whose replicas are in sync."""
     offline_replicas: tuple[int, ...] = wire(Array(INT32), since=5, default=())
-    """Brokers whose replicas are offline (KIP-112)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +109,7 @@ class MetadataResponse:
     throttle_time_ms: int = wire(INT32, since=3, default=0)
     brokers: tuple[MetadataBroker, ...] = wire(Array(Struct(MetadataBroker)))
     cluster_id: str | None = wire(String(), since=2, nullable_since=2, default=None)
-    """Id of the cluster (KIP-78)."""
     controller_id: int = wire(INT32, since=1, default=-1)
-    """Id of the controller; -1 if unknown."""
     topics: tuple[MetadataTopic, ...] = wire(Array(Struct(MetadataTopic)))
     cluster_authorized_operations: int = wire(
         INT32, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=NOT_ASKED

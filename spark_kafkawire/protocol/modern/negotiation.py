@@ -84,7 +84,6 @@ class ApiVersionsRequest:
     )
     """Cluster that the client means; None if it is not known."""
     node_id: int = wire(INT32, since=IDENTITY_SINCE, default=-1, ignorable=True)
-    """Broker that the client means; -1 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +212,6 @@ class FetchOfNothing:
     """A Fetch of no topics in the layout of versions 0 to 2; the header has any ``version``."""
 
     replica_id: int = wire(INT32, default=-1)
-    """Id of the replica; -1 for consumers."""
     max_wait_ms: int = wire(INT32, default=0)
     min_bytes: int = wire(INT32, default=0)
     topic_count: int = wire(INT32, default=0)

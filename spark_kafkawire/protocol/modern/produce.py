@@ -50,7 +50,6 @@ class ProducePartition:
 
     index: int = wire(INT32)
     records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
-    """Record batches or messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +74,8 @@ class ProduceRequest:
     acks: int = wire(INT16)
     """Acknowledgement to wait for: 0 none, 1 the leader, -1 all in-sync replicas."""
     timeout_ms: int = wire(INT32)
-    """Longest wait for the replicas, ms."""
     topic_data: tuple[ProduceTopic, ...] = wire(Array(Struct(ProduceTopic)))
     transaction_version: int = 1
-    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +83,6 @@ class RecordError:
     """A record that caused its batch to be refused."""
 
     batch_index: int = wire(INT32)
-    """Index of the record in its batch."""
     batch_index_error_message: str | None = wire(String(), nullable_since=0, default=None)
 
 
@@ -100,18 +96,13 @@ class ProducePartitionResponse:
     index: int = wire(INT32)
     error_code: int = wire(INT16)
     base_offset: int = wire(INT64)
-    """Offset of the first record; -1 if none was appended."""
     log_append_time_ms: int = wire(INT64, since=2, default=-1)
-    """Time of the append, ms since 1970; -1 for timestamps of the producer (KIP-32)."""
     log_start_offset: int = wire(INT64, since=5, default=-1)
-    """First offset of the log; -1 if unknown (KIP-107)."""
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
-    """Records that caused the batch to be refused (KIP-467)."""
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
     )
-    """Current leader, where the broker is not it (KIP-951)."""
 
     @property
     def reason(self) -> str | None:

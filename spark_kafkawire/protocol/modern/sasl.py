@@ -59,7 +59,6 @@ class SaslAuthenticateResponse:
     error_message: str | None = wire(String(), nullable_since=0, default=None)
     auth_bytes: Buffer = wire(BYTES, shown=False)
     session_lifetime_ms: int = wire(INT64, since=1, default=0)
-    """Time after which the client must authenticate again, ms; 0 for never (KIP-368)."""
 
 
 def _faults(_request: SaslAuthenticateRequest, response: SaslAuthenticateResponse, _version: int) -> Faults:

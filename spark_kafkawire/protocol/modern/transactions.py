@@ -191,9 +191,7 @@ class TxnOffsetCommitPartition:
     partition_index: int = wire(INT32)
     committed_offset: int = wire(INT64)
     committed_leader_epoch: int = wire(INT32, since=2, default=-1, ignorable=True)
-    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
-    """Text that is stored with the offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,10 +214,8 @@ class TxnOffsetCommitRequest:
     generation_id_or_member_epoch: int = wire(INT32, since=3, default=-1)
     member_id: str = wire(String(), since=3, default="")
     group_instance_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
-    """``group.instance.id`` of a static member; None for others (KIP-447)."""
     topics: tuple[TxnOffsetCommitTopic, ...] = wire(Array(Struct(TxnOffsetCommitTopic)))
     transaction_version: int = 1
-    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +266,6 @@ class EndTxnRequest:
     producer_epoch: int = wire(INT16)
     committed: bool = wire(BOOL)
     transaction_version: int = 1
-    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +316,6 @@ class ListTransactionsRequest:
     state_filters: tuple[str, ...] = wire(Array(String()), default=())
     producer_id_filters: tuple[int, ...] = wire(Array(INT64), default=())
     duration_filter: int = wire(INT64, since=1, default=-1)
-    """Least age of the transactions to list, ms; -1 for all (KIP-994)."""
     transactional_id_pattern: str | None = wire(String(), since=2, nullable_since=2, default=None)
     """Regular expression of the transactional ids; None for all (KIP-1152)."""
 
@@ -370,7 +364,6 @@ class DescribedTransaction:
     transaction_timeout_ms: int = wire(INT32)
     """Time after which the coordinator aborts the transaction, ms."""
     transaction_start_time_ms: int = wire(INT64)
-    """Start of the transaction, ms since 1970; -1 if none is open."""
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
     topics: tuple[TransactionTopic, ...] = wire(Array(Struct(TransactionTopic)))

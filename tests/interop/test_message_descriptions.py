@@ -42,6 +42,23 @@ MEANT: Final = {
     "OffsetFetch response: groups []struct = , not null": "None tells an old version",
     "FindCoordinator response: coordinators []struct = , not null": "None tells an old version",
 }
+#: Tagged fields that nothing here reads or sends.
+NOT_DECLARED: Final = frozenset(
+    [
+        "cluster_id",
+        "replica_state",
+        "replica_directory_id",
+        "high_watermark",
+        "diverging_epoch",
+        "current_leader",
+        "snapshot_id",
+        "node_endpoints",
+        "supported_features",
+        "finalized_features_epoch",
+        "zk_migration_ready",
+        "topic_config_error_code",
+    ]
+)
 
 
 def _descriptions() -> dict[str, Any]:
@@ -108,6 +125,8 @@ def _described(fields: Any, version: int, structs: Any, place: str = "") -> _Fie
     for item in sorted(here, key=lambda item: item.get("tag", -1)):
         kind, is_list = item["type"].removeprefix("[]"), item["type"].startswith("[]")
         name = place + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", item["name"]).lower()
+        if "tag" in item and name.rpartition(".")[2] in NOT_DECLARED:
+            continue
         inner = item.get("fields") or structs.get(kind)
         kind = "struct" if inner else {"records": "bytes"}.get(kind, kind)
         nullable = version in _versions(item.get("nullableVersions", "none"))

@@ -18,6 +18,9 @@ Importing this package imports none of its modules: a process declares only the 
 because a declaration takes half a millisecond per message. All APIs can be imported from here, such as
 ``modern.LIST_OFFSETS``.
 
+Tagged fields that nothing here reads or sends are not declared, and are skipped. Among them are the current
+leaders that refusals name (KIP-951): this package requests metadata when a leader has changed.
+
 Fields of many messages have no text of their own::
 
     error_code                      0 if there was no error

@@ -113,13 +113,12 @@ class CreatedTopicConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """Outcome for one topic. The counts are -1 and the settings None where the user may not see them (KIP-525)."""
+    """Outcome for one topic. Counts are -1 and settings None where the user may not see them (KIP-525)."""
 
     name: str = wire(String())
     topic_id: uuid.UUID = wire(UUID, since=7, default=NO_TOPIC_ID)
     error_code: int = wire(INT16)
     error_message: str | None = wire(String(), nullable_since=0)
-    topic_config_error_code: int = wire(INT16, since=5, tag=0, default=0)
     num_partitions: int = wire(INT32, since=5, default=-1)
     replication_factor: int = wire(INT16, since=5, default=-1)
     configs: tuple[CreatedTopicConfig, ...] | None = wire(

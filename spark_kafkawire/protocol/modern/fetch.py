@@ -43,18 +43,11 @@ from .limits import (
     READ_UNCOMMITTED,
     SMALL_RESPONSE_BYTES_MAX,
 )
-from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12
 #: First version in which a leader may name a nearer replica.
 RACKS_SINCE: Final = 11
-#: ``replica_directory_id`` of a consumer, which has none.
-_NO_DIRECTORY_ID: Final = uuid.UUID(int=0)
-#: ``high_watermark`` of a consumer's request.
-_NO_HIGH_WATERMARK: Final = (1 << 63) - 1
-#: ``replica_id`` of a consumer.
-_NO_REPLICA: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +62,6 @@ class FetchPartition:
     log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
     """First offset of a replica's log; -1 for consumers (KIP-107)."""
     partition_max_bytes: int = wire(INT32)
-    replica_directory_id: uuid.UUID = wire(UUID, since=17, tag=0, default=_NO_DIRECTORY_ID, ignorable=True)
-    """Directory of a replica (KIP-853)."""
-    high_watermark: int = wire(INT64, since=18, tag=1, default=_NO_HIGH_WATERMARK, ignorable=True)
-    """High watermark that a replica knows (KIP-1166)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +83,6 @@ class ForgottenTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
-    """The requesting broker; the defaults are those of a consumer."""
-
-    replica_id: int = wire(INT32, default=_NO_REPLICA)
-    replica_epoch: int = wire(INT64, default=-1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
     """Records of partitions that the broker leads, in the order of the request.
 
@@ -111,9 +92,7 @@ class FetchRequest:
     whose first batch is longer than ``batch_bytes_max``, and believes less if it ``is_to_follower``.
     """
 
-    cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
-    replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
-    replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
+    replica_id: int = wire(INT32, until=14, default=-1)
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
@@ -128,23 +107,6 @@ class FetchRequest:
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
     batch_bytes_max: int = BATCH_BYTES_MAX
     is_to_follower: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEndOffset:
-    """Point at which the follower's log diverges from the leader's."""
-
-    epoch: int = wire(INT32, default=-1)
-    """Largest epoch that both logs have."""
-    end_offset: int = wire(INT64, default=-1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotId:
-    """The snapshot to fetch instead; for replicas of the metadata log."""
-
-    end_offset: int = wire(INT64, default=-1)
-    epoch: int = wire(INT32, default=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +133,6 @@ class FetchPartitionResponse:
     last_stable_offset: int = wire(INT64, since=4, default=-1)
     """Last stable offset: no open transaction begins before it (KIP-98)."""
     log_start_offset: int = wire(INT64, since=5, default=-1)
-    diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
-    current_leader: LeaderIdAndEpoch = wire(
-        Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
-    )
-    """Current leader, where the broker is not it (KIP-595)."""
-    snapshot_id: SnapshotId = wire(Struct(SnapshotId), since=12, tag=2, default=SnapshotId())
-    """Snapshot to fetch instead of records (KIP-630)."""
     aborted_transactions: tuple[AbortedTransaction, ...] | None = wire(
         Array(Struct(AbortedTransaction)), since=4, nullable_since=4, default=None
     )
@@ -198,18 +153,12 @@ class FetchTopicResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse:
-    """Records of each requested partition. ``error_code`` is that of the whole fetch session.
-
-    ``node_endpoints`` are the leaders of partitions that the broker no longer leads. This package does not
-    use this hint: it requests metadata when a leader has changed.
-    """
+    """Records of each requested partition. ``error_code`` is that of the whole fetch session."""
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
     error_code: int = wire(INT16, since=7, default=0)
     session_id: int = wire(INT32, since=7, default=0)
     responses: tuple[FetchTopicResponse, ...] = wire(Array(Struct(FetchTopicResponse)))
-    node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=16, tag=0, default=())
-    """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
 
 def _response_bytes_max(request: FetchRequest) -> int:

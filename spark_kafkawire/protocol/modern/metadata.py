@@ -151,24 +151,3 @@ def _topic_faults(request: MetadataRequest, response: MetadataResponse) -> Fault
 METADATA: Final = declare(
     MetadataRequest, MetadataResponse, response_bytes_max, _faults, version_max=_version_max, is_polled=True
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderIdAndEpoch:
-    """Current leader of the partition, as far as the broker knows."""
-
-    leader_id: int = wire(INT32, default=-1)
-    """Id of the leader; -1 if unknown."""
-    leader_epoch: int = wire(INT32, default=-1)
-    """Epoch of the leader; -1 if unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEndpoint:
-    """Address of a partition's ``current_leader``."""
-
-    node_id: int = wire(INT32)
-    host: str = wire(String())
-    port: int = wire(INT32)
-    rack: str | None = wire(String(), nullable_since=0, default=None)
-    """Rack of the broker; None for none."""

@@ -54,7 +54,7 @@ from spark_kafkawire.model import Generation
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..dialect import Dialect, ListedApis, kafka_headers
-from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..primitives import INT16, INT32, Array, String
 from ..responses import Faults, below, find_repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
@@ -96,15 +96,6 @@ class ApiVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupportedFeature:
-    """The versions of a cluster feature that one broker supports."""
-
-    name: str = wire(String())
-    min_version: int = wire(INT16)
-    max_version: int = wire(INT16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizedFeature:
     """The versions of a cluster feature that the whole cluster agreed on."""
 
@@ -124,16 +115,9 @@ class ApiVersionsResponse:
     error_code: int = wire(INT16)
     api_keys: tuple[ApiVersion, ...] = wire(Array(Struct(ApiVersion)))
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    supported_features: tuple[SupportedFeature, ...] = wire(
-        Array(Struct(SupportedFeature)), since=3, tag=0, default=()
-    )
-    finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)
-    """Epoch of the finalized features, which rises; -1 if unknown (KIP-584)."""
     finalized_features: tuple[FinalizedFeature, ...] = wire(
         Array(Struct(FinalizedFeature)), since=3, tag=2, default=()
     )
-    zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False)
-    """True if a KRaft controller is ready for a migration from ZooKeeper (KIP-866)."""
 
 
 def _read_refusal(body: memoryview) -> ApiVersionsResponse | None:

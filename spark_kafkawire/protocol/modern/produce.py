@@ -32,7 +32,6 @@ from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import declare
 from .limits import ACKS_NONE, NO_TOPIC_ID, have_ids, response_bytes_max, with_names
-from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
 _FIRST_PROTOCOL_UNTIL: Final = 11
@@ -100,9 +99,6 @@ class ProducePartitionResponse:
     log_start_offset: int = wire(INT64, since=5, default=-1)
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
-    current_leader: LeaderIdAndEpoch = wire(
-        Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
-    )
 
     @property
     def reason(self) -> str | None:
@@ -122,12 +118,10 @@ class ProduceTopicResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceResponse:
-    """Outcome for the records of each partition; ``node_endpoints`` as in Fetch."""
+    """Outcome for the records of each partition."""
 
     responses: tuple[ProduceTopicResponse, ...] = wire(Array(Struct(ProduceTopicResponse)))
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=10, tag=0, default=())
-    """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
 
 def _version_max(request: ProduceRequest) -> int:

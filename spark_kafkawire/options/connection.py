@@ -170,9 +170,7 @@ class Discovery(Group, generation=V07):
 
 def parse_discovery(options: RawOptions) -> Discovery:
     """The place of the brokers. It chooses the generation, so options of the other one are refused here.
-
-    Raises ``OptionError`` (fatal).
-    """
+    Raises ``OptionError`` (fatal)."""
     of = Discovery
     places = (of.servers, of.zookeeper_connect, of.brokers)
     given, names = options.given(*places), [item.name for item in places]
@@ -294,10 +292,7 @@ class Directories(Group, sides=BATCH_READ):
 
 def parse_directories(options: RawOptions) -> Directories | None:
     """The log directories of the options; None without a path. It looks into them, for their segments choose
-    the generation.
-
-    Raises ``OptionError`` (fatal).
-    """
+    the generation. Raises ``OptionError`` (fatal)."""
     given = options.given(Directories.path, Directories.path_list)
     if not given:
         if strangers := options.given(Directories.brokers, Directories.endpoint, Directories.region):
@@ -510,10 +505,8 @@ class NetOptions(Group):
 
 
 def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], str]) -> WireFormat | None:
-    """The format of messages; None is the generation's own format.
-
-    Raises ``OptionError`` (fatal) for options that contradict the proposal; ``contradictions`` says why.
-    """
+    """The format of messages; None is the generation's own format. Raises ``OptionError`` (fatal) for options
+    that contradict the proposal; ``contradictions`` says why."""
     wire_format = options[NetOptions.wire_format]
     given = [option for option in contradictions if options.given(option)]
     if wire_format is WireFormat.PROPOSAL and given:

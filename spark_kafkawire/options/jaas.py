@@ -52,10 +52,8 @@ class JaasLogin:
 
 
 def parse_jaas(text: str) -> JaasLogin:
-    """Read one login module. The semicolon at its end may be missing.
-
-    Raises ``OptionError`` (fatal), which shows no value.
-    """
+    """Read one login module. The semicolon at its end may be missing. Raises ``OptionError`` (fatal), which
+    shows no value."""
     tokens = list(_tokens(text))
     ends = [pos for pos, token in enumerate(tokens) if token == (False, ";")] or [len(tokens)]
     if tokens[ends[0] + 1 :]:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 #: Longest name that is searched: the longest that any broker takes. Source: Kafka's Topic.java, 0.8.
@@ -46,9 +45,7 @@ _OTHER: Final = "\uffff"
 _ALL: Final = frozenset({*map(chr, range(128)), *_LINE_ENDS, _OTHER})
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
 _SETS: Final = {"d": frozenset(string.digits), "w": _WORD, "s": frozenset(" \t\n\x0b\f\r")}
-_ESCAPED_SETS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    _SETS | {sign.upper(): _ALL - signs for sign, signs in _SETS.items()}
-)
+_ESCAPED_SETS: Final = _SETS | {sign.upper(): _ALL - signs for sign, signs in _SETS.items()}
 #: Replacements for unsupported escapes.
 _INSTEAD: Final = {
     **dict.fromkeys("k123456789", "back references are not read"),
@@ -78,10 +75,8 @@ class JavaPattern:
         self._part = _Reader(text).pattern()
 
     def is_found_in(self, name: str) -> bool:
-        """True if the pattern matches anywhere in a name of at most ``NAME_SIZE_MAX`` characters.
-
-        Raises ``PatternError`` for a longer one, and where it takes more than ``STEPS_MAX`` steps.
-        """
+        """True if the pattern matches anywhere in a name of at most ``NAME_SIZE_MAX`` characters. Raises
+        ``PatternError`` for a longer one, and where it takes more than ``STEPS_MAX`` steps."""
         if len(name) > NAME_SIZE_MAX:
             raise PatternError(
                 f"a name of {len(name)} characters is longer than {NAME_SIZE_MAX}; use subscribe"
@@ -138,17 +133,15 @@ class _Part(NamedTuple):
     may_be_empty: bool
 
 
-_PLACES: Final[Mapping[str, Callable[[_Name], int]]] = MappingProxyType(
-    {
-        "^": lambda _: 1,
-        "$": _Name.read_before_line_end,
-        r"\A": lambda _: 1,
-        r"\z": lambda name: name.end,
-        r"\Z": _Name.read_before_line_end,
-        r"\b": _Name.word_edges,
-        r"\B": lambda name: name.everywhere ^ name.word_edges(),
-    }
-)
+_PLACES: Final[Mapping[str, Callable[[_Name], int]]] = {
+    "^": lambda _: 1,
+    "$": _Name.read_before_line_end,
+    r"\A": lambda _: 1,
+    r"\z": lambda name: name.end,
+    r"\Z": _Name.read_before_line_end,
+    r"\b": _Name.word_edges,
+    r"\B": lambda name: name.everywhere ^ name.word_edges(),
+}
 
 
 def _place(find: Callable[[_Name], int]) -> _Part:

@@ -378,10 +378,8 @@ class _LayoutReader:
 
 
 def parse_packing(options: RawOptions, discovery: Discovery, wire_format: WireFormat | None) -> bool | None:
-    """True if small ranges are packed, False if they could be; None if other options rule it out.
-
-    Raises ``OptionError`` (fatal) for an option that contradicts it.
-    """
+    """True if small ranges are packed, False if they could be; None if other options rule it out. Raises
+    ``OptionError`` (fatal) for an option that contradicts it."""
     reason = _reason_against_it(options, discovery, wire_format)
     if reason is None:
         return options[KeyOrder.packs_small]

@@ -70,19 +70,20 @@ def is_kafka_property(name: str) -> bool:
 
 
 def pass_over(name: str, hint: str = "", *, read: bool) -> None:
-    """Accept a property that this package ignores, with one warning in this process. Its value may be a
-    secret, so it is not shown. Raises ``OptionError`` (fatal) for properties that Spark refuses on this
-    side."""
+    """Accept a property that this package ignores, with one warning in this process. Raises ``OptionError``
+    (fatal) for properties that Spark refuses on this side."""
     refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
     advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
         raise OptionError(f"option {printable(name)} is not supported: {advice}")
-    _warn(name, hint)
+    warn_once("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)
 
 
 @functools.cache
-def _warn(name: str, hint: str) -> None:
-    LOG.warning("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)
+def warn_once(message: str, *args: str) -> None:
+    """Log a warning that this process has not logged yet. It shows no value of an option: that may be a
+    secret."""
+    LOG.warning(message, *args)
 
 
 #: What to set in place of properties without ``kafka.``: those refused with it, and one of no client.
@@ -107,19 +108,6 @@ def without_prefix(name: str, names: Sequence[str]) -> str | None:
     if hint(lower, [known for known in names if not is_kafka_property(known)], TYPING_ERROR):
         return None
     return f"properties of Kafka's clients need {PREFIX} before their names"
-
-
-@functools.cache
-def pass_over_unknown(name: str, reason: str) -> None:
-    """Ignore an option that has no effect here, with one warning in this process. Its value may be a secret,
-    so it is not shown."""
-    LOG.warning("option %s %s", printable(name), reason)
-
-
-@functools.cache
-def pass_over_in_batch(name: str) -> None:
-    """Accept an option of streams in a batch read, with one warning in this process."""
-    LOG.warning("option %s is for readStream and has no effect in a batch read", name)
 
 
 def file_bytes(where: str, path: str, bytes_max: int, advice: str, advice_if_long: str) -> bytes:
@@ -180,8 +168,6 @@ Secrets = Callable[[str], Iterable[str]]
 
 V07: Final = Generation.V07
 MODERN: Final = Generation.MODERN
-#: The column "brokers" of the tables.
-_BROKERS: Final = {None: "all", V07: "0.7", MODERN: "0.8 on"}
 
 #: A number and its unit. One pattern for all types, as each compilation delays the import.
 _NUMBER: Final = re.compile(r"([0-9]{1,19})[ \t]*([a-z]*)")
@@ -296,26 +282,6 @@ class Option(Generic[T]):
         value: T = None if text is None else self.kind(self.name, text)  # type: ignore[assignment]
         return value
 
-    @property
-    def read(self) -> bool:
-        """True if reads take it."""
-        return self.sides.read
-
-    @property
-    def write(self) -> bool:
-        """True if writes take it."""
-        return self.sides.write
-
-    @property
-    def stream(self) -> bool:
-        """True if streaming reads take it."""
-        return self.sides.stream
-
-    @property
-    def brokers(self) -> str:
-        """The brokers that it is for, as the tables name them; given for others it is an error."""
-        return _BROKERS[self.generation]
-
 
 @overload
 def option(name: str, kind: Kind[T], default: str, *_: Any, **__: Any) -> Option[T]: ...
@@ -376,9 +342,7 @@ class Group:
     @classmethod
     def parse(cls: type[GroupT], options: RawOptions, **derived: Any) -> GroupT:
         """The values of all fields that are options, as the user gave them, with those that are derived.
-
-        Raises ``OptionError`` (fatal).
-        """
+        Raises ``OptionError`` (fatal)."""
         own = cls.__dataclass_fields__  # type: ignore[attr-defined]
         plain = {name: getattr(cls, name, None) for name in own if name not in derived}
         given = {name: options[item] for name, item in plain.items() if isinstance(item, Option)}
@@ -455,7 +419,8 @@ def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S, is_capped: bool 
         if is_kafka_property(name):
             time_s = min(time_s, _TIME_MAX_S)
         if is_capped and time_s > high_s:
-            pass_over_unknown(name, f"is longer than {high_s / 3600:.0f} h, which are used in its place")
+            high = f"{high_s / 3600:.0f}"
+            warn_once("option %s is longer than %s h, which are used in its place", name, high)
             time_s = high_s
         is_too_short = time_s < 0 or (time_s == 0 and not zero)
         if is_too_short or time_s > high_s:
@@ -525,10 +490,8 @@ class RawOptions:
         self._read: set[str] = set()
 
     def __getitem__(self, option: Option[T]) -> T:
-        """The value of the option, by whichever of its names the user gave it, or its default.
-
-        Raises ``OptionError`` (fatal).
-        """
+        """The value of the option, by whichever of its names the user gave it, or its default. Raises
+        ``OptionError`` (fatal)."""
         return self.one_of(option, *option.aliases)
 
     def one_of(self, option: Option[T], *others: Option[Any]) -> T:

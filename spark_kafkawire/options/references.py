@@ -42,10 +42,8 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The properties of a file's text.
-
-    Raises ``RepeatedProperty`` if a key occurs twice, in any case: Java silently takes the last one.
-    """
+    """The properties of a file's text. Raises ``RepeatedProperty`` if a key occurs twice, in any case: Java
+    silently takes the last one."""
     properties: dict[str, str] = {}
     names: set[str] = set()
     for key, value in property_pairs(text):
@@ -106,10 +104,8 @@ _REPLACED_SIZE_MIN: Final = 8
 @contextmanager
 def resolve_references(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The texts of options, by their names, with the values of their references. An ``OptionError`` within
-    the block that shows a value gets the reference in its place.
-
-    Raises ``OptionError`` (fatal), which shows no value, for a reference without one.
-    """
+    the block that shows a value gets the reference in its place. Raises ``OptionError`` (fatal), which shows
+    no value, for a reference without one."""
     shown: dict[str, str] = {}  # what errors have in place of the values
     result = {name: _resolve_text(name, text, shown) for name, text in texts.items()}
     try:

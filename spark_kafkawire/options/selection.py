@@ -528,10 +528,8 @@ def parse_partition_size(options: RawOptions, discovery: Discovery) -> int | Non
 
 
 def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | None:
-    """The bytes from which a range of offsets is split, which only files can tell.
-
-    Raises ``OptionError`` (fatal) for brokers whose offsets count records.
-    """
+    """The bytes from which a range of offsets is split, which only files can tell. Raises ``OptionError``
+    (fatal) for brokers whose offsets count records."""
     if discovery.generation is V07 or not options.given(Selection.partition_bytes):
         return None
     if discovery.directories is None:

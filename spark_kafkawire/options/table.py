@@ -25,8 +25,7 @@ from .option import (
     hint,
     is_kafka_property,
     pass_over,
-    pass_over_in_batch,
-    pass_over_unknown,
+    warn_once,
     without_prefix,
 )
 from .security import Layers, Registry, Tokens
@@ -95,9 +94,7 @@ def _keep_secrets(texts: Mapping[str, str]) -> None:
 def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> Iterator[RawOptions]:
     """The user's strings by their documented names, with the values of references such as ``${env:NAME}``,
     for the time in which they are read: an error that shows such a value gets the reference in its place.
-
-    Raises ``OptionError`` (fatal) for unknown names and for references without a value.
-    """
+    Raises ``OptionError`` (fatal) for unknown names and for references without a value."""
     keep_secrets(raw)
     known = {option.name.lower(): option for option in _list_known(read, stream)}
     names = [option.name for option in known.values()]
@@ -114,10 +111,11 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
             pass_over(name, hint(name, names, TYPING_ERROR), read=read)
             passed_over.append(name)
         elif read and name.lower() in OF_STREAMS_ALONE:
-            pass_over_in_batch(OF_STREAMS_ALONE[name.lower()])
+            here = "option %s is for readStream and has no effect in a batch read"
+            warn_once(here, OF_STREAMS_ALONE[name.lower()])
             passed_over.append(name)
         elif reason := find_why_ignored(name, names, read, stream):
-            pass_over_unknown(*reason)
+            warn_once("option %s %s", printable(reason[0]), reason[1])
             ignored.append(reason[0])
         else:
             raise _unknown(name, read, stream)
@@ -145,13 +143,14 @@ def drop_other_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:
     if _TOPIC not in names or _SELECTIONS.isdisjoint(names):
         return dict(raw)
     both = (*OPTIONS, *STREAM_OPTIONS)
-    others = {option.name.lower() for option in both if not (option.read if read else option.write)}
+    own = [item for item in both if (item.sides.read if read else item.sides.write)]
+    others = {item.name.lower() for item in both if item not in own}
     return {name: value for name, value in raw.items() if name.lower() not in others}
 
 
 def reading_options(writing: Mapping[str, str]) -> dict[str, str]:
     """The options of a write that a read of the same cluster takes, too."""
-    only_writing = {option.name.lower() for option in OPTIONS if not option.read}
+    only_writing = {option.name.lower() for option in OPTIONS if not option.sides.read}
     return {name: value for name, value in writing.items() if name.lower() not in only_writing}
 
 
@@ -179,13 +178,11 @@ def _check_text(name: str, value: str) -> None:
 def _list_known(read: bool, stream: bool) -> list[Option[Any]]:
     """The options of one side."""
     if not read:
-        return [option for option in OPTIONS if option.write]
+        return [option for option in OPTIONS if option.sides.write]
     if not stream:
-        return [option for option in OPTIONS if option.read]
-    of_streams = {
-        option.name: option for option in (*OPTIONS, *STREAM_OPTIONS) if option.read and option.stream
-    }
-    return list(of_streams.values())
+        return [option for option in OPTIONS if option.sides.read]
+    both = (*OPTIONS, *STREAM_OPTIONS)
+    return list({item.name: item for item in both if item.sides.read and item.sides.stream}.values())
 
 
 def find_why_ignored(name: str, names: list[str], read: bool, stream: bool) -> tuple[str, str] | None:
@@ -197,7 +194,7 @@ def find_why_ignored(name: str, names: list[str], read: bool, stream: bool) -> t
     if lower in _PATHS:
         return None
     if there is not None:  # a stream refuses those of batch reads
-        refused = there.read if read else there.write
+        refused = there.sides.read if read else there.sides.write
         return None if refused else (there.name, f"is for {'writing' if read else 'reading'}, {here}")
     if read and lower == _CHECKPOINT.lower():
         return _CHECKPOINT, f"is for writeStream, {here}: set it there"

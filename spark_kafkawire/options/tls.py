@@ -7,12 +7,11 @@ that Java has for them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from ssl import TLSVersion
 from typing import Final, NamedTuple
 
-from ..errors import LOG, OptionError, quote
+from ..errors import OptionError, quote
 from ..net.stores import (
     JKS,
     PEM,
@@ -26,7 +25,7 @@ from ..net.stores import (
     unsupported,
 )
 from ..net.tls import OF_BROKERS, Tls, TlsLimits, TlsNames, context
-from .option import Option, RawOptions, bad_value, capitals, file_bytes, hint
+from .option import Option, RawOptions, bad_value, capitals, file_bytes, hint, warn_once
 from .security import BrokerTls, TlsOptions
 
 #: OpenSSL's names of all suites of TLS 1.2 that Java 17 has. Source: openssl ciphers -stdname.
@@ -107,13 +106,8 @@ def _parse_versions(options: RawOptions, names: type[TlsOptions]) -> set[TLSVers
             "not supported; set TLSv1.2,TLSv1.3"
         )
     if older:
-        _warn_of_older(name)
+        warn_once("option %s: versions before TLS 1.2 are not supported and are left out", name)
     return enabled or set(_VERSIONS.values())
-
-
-@functools.cache
-def _warn_of_older(name: str) -> None:
-    LOG.warning("option %s: versions before TLS 1.2 are not supported and are left out", name)
 
 
 def _highest(options: RawOptions, names: type[TlsOptions]) -> TLSVersion:
@@ -244,7 +238,7 @@ def _contents(
         except StoreError as error:
             raise OptionError(f"option {store_path}: {quote(path)}: {error}") from error
         if result.kind == PEM and options.given(password):
-            _warn_of_password(password.name)
+            warn_once("option %s has no effect, because the store is PEM", password.name)
     else:
         if options.given(password):
             raise OptionError(
@@ -254,7 +248,8 @@ def _contents(
             return None
         result = _Contents(_join_pem(options, texts), PEM)
     if said not in (None, result.kind):
-        _warn_of_kind(kind.name, said, result.kind)
+        read_as = "option %s: the store is %s, not %s, and is read as that"
+        warn_once(read_as, kind.name, result.kind, said)
     return result
 
 
@@ -292,13 +287,3 @@ def _normalize_pem(name: str, text: str) -> str:
         return normalize_pem(text)
     except StoreError as error:
         raise OptionError(f"option {name}: {error} (its value is not shown)") from error
-
-
-@functools.cache
-def _warn_of_kind(name: str, said: str, found: str) -> None:
-    LOG.warning("option %s: the store is %s, not %s, and is read as that", name, found, said)
-
-
-@functools.cache
-def _warn_of_password(name: str) -> None:
-    LOG.warning("option %s has no effect, because the store is PEM", name)

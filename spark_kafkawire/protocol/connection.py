@@ -131,19 +131,15 @@ class Connection:
         return 1 if self._versions is None else self._versions.transaction_version
 
     def version_of(self, api: Api, request: object | None = None) -> int:
-        """The version in which a request (or the richest of its kind) would be sent now.
-
-        Raises ``UnsupportedVersionError`` (fatal).
-        """
+        """The version in which a request (or the richest of its kind) would be sent now. Raises
+        ``UnsupportedVersionError`` (fatal)."""
         ours = api.versions_of(request)
         return ours.max if self._versions is None else self._versions.highest_common(api, ours)
 
     def send(self, request: object) -> list[Buffer]:
-        """The buffers of a request's frame. Its response, if it has one, is awaited from now on.
-
-        Raises ``UnsupportedVersionError`` or ``OptionError`` (fatal; nothing is sent, and the
-        connection stays usable).
-        """
+        """The buffers of a request's frame. Its response, if it has one, is awaited from now on. Raises
+        ``UnsupportedVersionError`` or ``OptionError`` (fatal; nothing is sent, and the connection stays
+        usable)."""
         self._check()
         api = self._dialect.api_of(request)
         awaited = _Awaited(api, request, self.version_of(api, request), self._next_correlation_id)
@@ -162,11 +158,9 @@ class Connection:
         return self._frame[self._filled :]
 
     def receive(self, size: int) -> Response | None:
-        """Account for ``size`` bytes put into ``wanted()``; the response they complete, if any.
-
-        Raises ``ProtocolError`` (fatal, poisons) for a response that has no request, is longer than
-        its request allows, is malformed, or does not match its request.
-        """
+        """Account for ``size`` bytes put into ``wanted()``; the response they complete, if any. Raises
+        ``ProtocolError`` (fatal, poisons) for a response that has no request, is longer than its request
+        allows, is malformed, or does not match its request."""
         self._check()
         self._filled += size
         if self._filled < len(self._frame):

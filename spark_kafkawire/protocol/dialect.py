@@ -141,10 +141,8 @@ class Dialect:
         content: Sequence[Buffer] | None = None,
     ) -> list[Buffer]:
         """The request's frame, as buffers to send one after the other. ``content`` is that of
-        ``write_content``, if it was written before.
-
-        Raises ``UnsupportedVersionError`` (fatal) if the version cannot carry the request.
-        """
+        ``write_content``, if it was written before. Raises ``UnsupportedVersionError`` (fatal) if the version
+        cannot carry the request."""
         api = self.api_of(request)
         codec = self.headers(api, version).request
         header = codec.message(
@@ -161,10 +159,8 @@ class Dialect:
         return out
 
     def read_request(self, body: memoryview) -> tuple[Api, Any]:
-        """The request in a frame's body (the bytes after the length). Extra bytes are ignored.
-
-        Raises ``ProtocolError`` for an unknown key or version, or a short body.
-        """
+        """The request in a frame's body (the bytes after the length). Extra bytes are ignored. Raises
+        ``ProtocolError`` for an unknown key or version, or a short body."""
         api, header, pos = self.read_request_header(body)
         return api, api.request_codec(header.api_version).read(body, pos)[0]
 
@@ -187,11 +183,9 @@ class Dialect:
         return api, header, pos
 
     def read_response(self, api: Api, body: memoryview, version: int = 0, correlation_id: int = 0) -> Any:
-        """The response in a frame's body.
-
-        Raises ``ProtocolError`` if the body is too short, answers another request, or has bytes after the
-        response. A dialect that negotiates versions ignores bytes after the response.
-        """
+        """The response in a frame's body. Raises ``ProtocolError`` if the body is too short, answers another
+        request, or has bytes after the response. A dialect that negotiates versions ignores bytes after the
+        response."""
         header, pos = self.headers(api, version).response.read(body, 0)
         if self.correlates and header.correlation_id != correlation_id:
             raise ProtocolError(

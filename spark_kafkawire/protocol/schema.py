@@ -186,10 +186,8 @@ class Struct(Generic[T]):
         return self.message(**values), pos
 
     def write(self, value: T, out: list[Buffer]) -> None:
-        """Append the message's fields to ``out``.
-
-        Raises ``UnsupportedVersionError`` (fatal) for a value that this version cannot carry.
-        """
+        """Append the message's fields to ``out``. Raises ``UnsupportedVersionError`` (fatal) for a value that
+        this version cannot carry."""
         for field in self._lacking:
             if getattr(value, field.name) != field.default:
                 raise self._cannot_carry(field)

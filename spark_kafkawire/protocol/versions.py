@@ -23,10 +23,8 @@ class BrokerVersions:
     transaction_version: int = 1
 
     def highest_common(self, api: Api, ours: VersionRange | None = None) -> int:
-        """The highest version of an API that both sides know, within ``ours`` if that is given.
-
-        Raises ``UnsupportedVersionError`` (fatal).
-        """
+        """The highest version of an API that both sides know, within ``ours`` if that is given. Raises
+        ``UnsupportedVersionError`` (fatal)."""
         ours = ours or api.versions
         offered = self.ranges.get(api.key)
         if offered is None:

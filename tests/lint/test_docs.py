@@ -20,6 +20,7 @@ import spark_kafkawire
 from spark_kafkawire import errors
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
+from spark_kafkawire.model import Generation
 from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option, ReadOptions
 from spark_kafkawire.options.option import is_kafka_property, pass_over
 from tests.support.browser import Browser, find_browser
@@ -46,6 +47,8 @@ OPTION_NAMES = {option.name for option in (*OPTIONS, *STREAM_OPTIONS)}
 PACKAGE: Final = ROOT / "spark_kafkawire"
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+#: The column "brokers" of the tables of options.
+BROKERS: Final = {None: "all", Generation.V07: "0.7", Generation.MODERN: "0.8 on"}
 #: What may be said after ``kafkawire``: NAME is that of any command.
 KAFKAWIRE_WORDS = {*COMMANDS, "help", "version", "path", "NAME"}
 #: What a word of a command, or code in a sentence, looks like that is a file or folder of the repository.
@@ -202,7 +205,7 @@ def is_refused(name: str) -> bool:
 
 @for_each(("title", "read", "write"), [("both", True, True), ("read", True, False), ("write", False, True)])
 def test_an_option_table_is_that_of_the_code(title: str, read: bool, write: bool) -> None:
-    known = [option for option in OPTIONS if (option.read, option.write) == (read, write)]
+    known = [option for option in OPTIONS if (option.sides.read, option.sides.write) == (read, write)]
     assert table_after("docs/options.md", f"<!-- options: {title} -->") == rows_of(known)
 
 
@@ -211,7 +214,7 @@ def test_the_table_of_streams_is_that_of_the_code() -> None:
 
 
 def rows_of(options: Iterable[Option[Any]]) -> list[list[str]]:
-    return [[option.name, option.brokers, option.default or "-", option.meaning] for option in options]
+    return [[item.name, BROKERS[item.generation], item.default or "-", item.meaning] for item in options]
 
 
 @for_each("page", ["docs/services.md", "docs/security.md", "docs/schema-registry.md"])

@@ -59,10 +59,10 @@ def net(**changes: str) -> NetOptions:
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """Warnings of this test; each is given once in a process."""
-    option._warn.cache_clear()
+    option.warn_once.cache_clear()
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     yield caplog
-    option._warn.cache_clear()
+    option.warn_once.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None
 
 @for_each("option", [item for item in OPTIONS if item.generation is not None], ids=lambda option: option.name)
 def test_an_option_of_one_generation_means_nothing_to_the_other(option: Option[Any]) -> None:
-    side, own = (ReadOptions, {"subscribe": "t"}) if option.read else (WriteOptions, {})
+    side, own = (ReadOptions, {"subscribe": "t"}) if option.sides.read else (WriteOptions, {})
     is_modern = option.generation is Generation.MODERN
     base, other = (
         ({"zookeeper.connect": "h:1"}, "0.7, which zoo") if is_modern else (MODERN, "0.8+, which kafka")
@@ -477,12 +477,12 @@ def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
 
 def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
     of_directories = {"path", "paths", "brokers", "fs.endpoint", "fs.region"}
-    assert {option.name for option in OPTIONS if not option.stream} == of_directories
-    assert all(option.read and not option.write for option in STREAM_OPTIONS)
+    assert {option.name for option in OPTIONS if not option.sides.stream} == of_directories
+    assert all(option.sides.read and not option.sides.write for option in STREAM_OPTIONS)
 
 
 def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
-    option.pass_over_in_batch.cache_clear()  # each is told once in a process
+    option.warn_once.cache_clear()  # each is told once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         ReadOptions.parse({**STREAM_MODERN, "maxoffsetspertrigger": "1", "maxTriggerDelay": "1"})
     assert [record.getMessage() for record in caplog.records] == [
@@ -605,7 +605,7 @@ def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -
 
 def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     tried = {name for name, *_ in VALUES}
-    own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
+    own = {item.name for item in OPTIONS if not item.sides.read and item.generation is Generation.MODERN}
     # Those of transactions go together, and are tried below.
     of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
     of_transactions |= {"twoPhaseCommit"}

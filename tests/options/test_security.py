@@ -27,7 +27,7 @@ from spark_kafkawire.net.settings import PLAINTEXT, Security
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls, TlsLimits, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions, tls
 from spark_kafkawire.options.jaas import parse_jaas
-from spark_kafkawire.options.option import RawOptions
+from spark_kafkawire.options.option import RawOptions, warn_once
 from spark_kafkawire.options.security import RegistryTls
 from spark_kafkawire.options.tls import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
@@ -561,8 +561,7 @@ SECRETS: Final = (STORE_PASSWORD, KEY_OF_STORES, "PRIVATE KEY", "wrong-password"
 
 @pytest.fixture(autouse=True)
 def _warnings_come_again() -> None:
-    for once in (tls._warn_of_kind, tls._warn_of_password, tls._warn_of_older):
-        once.cache_clear()
+    warn_once.cache_clear()
 
 
 def tls_read(**changes: str) -> ReadOptions:

@@ -33,7 +33,7 @@ from spark_kafkawire.options.option import (
     RepeatedKey,
     is_kafka_property,
     json_object,
-    pass_over_unknown,
+    warn_once,
 )
 from spark_kafkawire.options.references import RepeatedProperty, parse_properties
 from tests.options.values import (
@@ -156,8 +156,8 @@ def test_option_names_are_case_insensitive(name: str) -> None:
 @for_each("option", [*OPTIONS, *STREAM_OPTIONS], ids=lambda option: option.name)
 def test_a_suggestion_has_the_spelling_of_the_tables(option: Option[Any]) -> None:
     """Spark hands names on in small letters."""
-    kind = ReadOptions if option.read else WriteOptions
-    base = {"subscribe": "t"} if option.read else {}
+    kind = ReadOptions if option.sides.read else WriteOptions
+    base = {"subscribe": "t"} if option.sides.read else {}
     if is_kafka_property(option.name):  # silently ignored, with a warning that may be of another test
         return
     if option in OPTIONS:
@@ -197,7 +197,7 @@ def test_an_unknown_option_suggests_a_close_one_or_names_the_page() -> None:
 def test_what_sparks_connector_ignores_is_ignored_with_one_line(
     parse: Callable[..., object], name: str, reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pass_over_unknown.cache_clear()
+    warn_once.cache_clear()
     caplog.clear()
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         parse(**{name: "hunter2"})
@@ -216,7 +216,7 @@ def test_an_ignored_option_is_a_hint_where_another_one_is_missing() -> None:
 
 
 def test_a_long_poll_timeout_is_capped(caplog: pytest.LogCaptureFixture) -> None:
-    pass_over_unknown.cache_clear()
+    warn_once.cache_clear()
     given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "kafkaConsumer.pollTimeoutMs": "172800000"}
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert ReadOptions.parse(given).fetch.retry_timeout_s == 86_400

@@ -283,8 +283,7 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
 
 
 def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
-    for once in (option._warn, option.pass_over_in_batch):
-        once.cache_clear()  # each is logged once in a process
+    option.warn_once.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         result = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert result == numbers(range(21))

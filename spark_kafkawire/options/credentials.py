@@ -14,6 +14,7 @@ Source: Java's Krb5LoginModule; KerberosLogin.java and LoginManager.java of Apac
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -70,7 +71,7 @@ def aws_login_of(login: Mapping[str, str]) -> AwsLogin:
     """The identity that the login module names. Raises ``OptionError`` (fatal), which shows no value."""
     if unknown := [name for name in login if name.startswith("aws") and name not in _KNOWN]:
         raise _bad(f"it has the unknown option {printable(unknown[0])}; known are {', '.join(_KNOWN)}")
-    if empty := [name for name in _KNOWN if name in login and not _is_aws_text(login[name])]:
+    if empty := [name for name in _KNOWN if name in login and not re.fullmatch("[ -~]+", login[name])]:
         raise _bad(f"its option {empty[0]} is empty, or not of printable ASCII; correct or remove it")
     if _ROLE not in login and (of_role := [name for name in _OF_ROLE if name in login]):
         raise _bad(f"its option {of_role[0]} needs {_ROLE}; add that, or remove the option")
@@ -89,10 +90,6 @@ def aws_login_of(login: Mapping[str, str]) -> AwsLogin:
         keys,
         login.get(_STS_REGION),
     )
-
-
-def _is_aws_text(value: str) -> bool:
-    return bool(value) and value.isascii() and value.isprintable()
 
 
 def _bad(problem: str) -> OptionError:

@@ -185,7 +185,9 @@ class StreamOptions:
             syntax = PARTITION_SYNTAX[discovery.generation]
             starting, ending = parse_start(options, None, syntax), parse_stream_end(options, syntax)
             _check_order(starting, ending)
-            net = _patient(options, parse_net(options, discovery))
+            net = parse_net(options, discovery)
+            if not options.given(NetOptions.broker_down_timeout, NetOptions.retries):
+                net = replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))
             read = ReadOptions.assemble(options, discovery, net, starting, ending)
             read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
             read = replace(read, typed=_check_evolution(options, read.typed))
@@ -246,12 +248,6 @@ def _check_evolution(options: RawOptions, typed: TypedOptions | None) -> TypedOp
             "which are not set; set one of them, or leave it out"
         )
     return replace(typed, ends_on_new_fields=True)
-
-
-def _patient(options: RawOptions, net: NetOptions) -> NetOptions:
-    if options.given(NetOptions.broker_down_timeout, NetOptions.retries):
-        return net
-    return replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))
 
 
 #: Options that choose rows of a table. Each table takes some of them.

@@ -73,22 +73,15 @@ def _logical_lines(text: str) -> Iterator[str]:
         line = line.lstrip(_BLANKS)
         if not line or line[0] in "#!":
             continue
-        while _continues(line):
+        while (len(line) - len(line.rstrip("\\"))) % 2:
             line = line[:-1] + next(lines, "").lstrip(_BLANKS)
         yield line
 
 
-def _continues(line: str) -> bool:
-    backslashes = len(line) - len(line.rstrip("\\"))
-    return backslashes % 2 == 1
-
-
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _control(match[2]), text)
-
-
-def _control(letter: str) -> str:
-    return _CONTROLS.get(letter, letter)
+    return _ESCAPE.sub(
+        lambda match: chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2]), text
+    )
 
 
 #: The provider, and what it is asked for.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-
-from spark_kafkawire.regular_files import Unreadable, read_regular
 
 from ..errors import LOG, OptionError, quote
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
@@ -21,6 +19,7 @@ from .option import (
     RawOptions,
     bad_value,
     choice,
+    file_bytes,
     flag,
     map_words,
     option,
@@ -259,7 +258,7 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     """The formats of keys and values; None if both are binary. Raises ``OptionError`` (fatal)."""
     of = TypedOptions
     depth = options[of.recursion_depth]
-    key, value = (_with_depth(_column(options, item), depth) for item in (_Key, _Value))
+    key, value = (_column(options, item, depth) for item in (_Key, _Value))
     if not key.has_depth and not value.has_depth:
         _refuse(options, of.recursion_depth, needed=_WITH_DEPTH)
     # These are checked also where nothing uses them.
@@ -273,7 +272,11 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
         return None
     if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {of.schema_id_from}: Kafka 0.7 has no headers; set prefix or none")
-    registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
+    registry = None
+    if key.has_schemas or value.has_schemas:
+        from .registry_settings import registry_settings  # few reads and writes have one
+
+        registry = registry_settings(options, net)
     is_plain = registry is None and not key.needs_writer and not value.needs_writer
     if is_plain and not options.given(of.schema_id_from):  # as plain JSON is
         source = "none"
@@ -285,14 +288,7 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     return of.parse(options, key=key, value=value, registry=registry, schema_id_from=source)
 
 
-def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
-    """The schema registry. Its deadlines and retries are those of brokers."""
-    from .registry_settings import registry_settings  # few reads and writes have one
-
-    return registry_settings(options, net)
-
-
-def _column(options: RawOptions, of: type[_Value]) -> ColumnFormat:
+def _column(options: RawOptions, of: type[_Value], depth: int | None) -> ColumnFormat:
     result = options[of.format]
     if result != "protobuf":
         _refuse(options, of.message, needed=f"{of.format}=protobuf")
@@ -301,12 +297,11 @@ def _column(options: RawOptions, of: type[_Value]) -> ColumnFormat:
         return ColumnFormat(of.name, result)
     if len(given := options.given(of.schema, of.version)) > 1:
         raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
-    text = _schema_text(options, of.schema)
-    return ColumnFormat(of.name, result, text, options[of.subject], options[of.version], options[of.message])
-
-
-def _with_depth(column: ColumnFormat, depth: int | None) -> ColumnFormat:
-    return replace(column, recursion_depth=depth) if column.has_depth else column
+    return ColumnFormat(
+        *(of.name, result, _schema_text(options, of.schema)),
+        *(options[of.subject], options[of.version], options[of.message]),
+        recursion_depth=depth if FORMATS[result].has_depth else None,
+    )
 
 
 def _refuse(options: RawOptions, *useless: Option[Any], needed: str) -> None:
@@ -341,9 +336,8 @@ def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
         return given
     advice = "give the text of a schema, or the path of a file on the driver that holds it"
     path = given.strip(BLANKS)
+    data = file_bytes(f"option {of}: {quote(path)}", path, SCHEMA_BYTES_MAX, advice, advice)
     try:
-        return read_regular(path, SCHEMA_BYTES_MAX, "on the driver", advice, advice).decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         raise OptionError(f"option {of}: the file {quote(path)} is not UTF-8; {advice}") from None
-    except Unreadable as error:
-        raise OptionError(f"option {of}: {quote(path)} {error}") from error

@@ -11,7 +11,6 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Protocol
 
 from ..errors import ProtocolError
@@ -67,11 +66,6 @@ class Headers:
 
 def bare_headers(_api: Api, _version: int) -> Headers:
     """Headers of a protocol without versions and correlation ids."""
-    return _bare_headers()
-
-
-@cache
-def _bare_headers() -> Headers:
     return Headers(codec(RequestHeader, BARE, False), codec(ResponseHeader, BARE, False))
 
 

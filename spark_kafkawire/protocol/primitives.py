@@ -233,11 +233,6 @@ class Array(Generic[T]):
             self.element.write(element, out)
 
 
-def join(parts: list[Buffer]) -> bytes:
-    """Join all parts into one bytes object: for tests and small messages, not for the hot path."""
-    return b"".join(parts)
-
-
 def read_int32(buf: Buffer, pos: int = 0) -> int:
     """The signed big-endian int32 at ``pos``."""
     value: int = struct.unpack_from(">i", buf, pos)[0]

@@ -56,7 +56,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from ..errors import Action, BrokerError, ProtocolError, counted
+from ..errors import Action, ProtocolError, counted
 from ..model import Generation
 from .api import Api
 from .dialect import Dialect, Headers, ListedApis
@@ -95,9 +95,7 @@ class ErrorCode(ErrorTable):
     # fmt: on
 
 
-def broker_error(code: int, place: str) -> BrokerError:
-    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
-    return ErrorCode.error(code, place)
+broker_error = ErrorCode.error
 
 
 def is_appended(code: int) -> bool:

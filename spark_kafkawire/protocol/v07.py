@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
-from ..errors import Action, BrokerError, ProtocolError, counted
+from ..errors import Action, ProtocolError, counted
 from ..model import Generation
 from .api import Api
 from .dialect import Dialect, ListedApis, bare_headers
@@ -43,10 +43,7 @@ class ErrorCode(ErrorTable):
     # fmt: on
 
 
-def broker_error(code: int, place: str) -> BrokerError:
-    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
-    return ErrorCode.error(code, place)
-
+broker_error = ErrorCode.error
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ from spark_kafkawire.protocol.primitives import (
     Array,
     Buffer,
     String,
-    join,
     read_int32,
 )
 from spark_kafkawire.protocol.schema import Struct, wire
@@ -60,7 +59,7 @@ TYPES: Final[dict[str, tuple[AnyType, st.SearchStrategy[Any]]]] = {
 def written(wire_type: AnyType, value: object) -> bytes:
     out: list[Buffer] = []
     wire_type.write(value, out)
-    return join(out)
+    return b"".join(out)
 
 
 @for_each("name", TYPES)
@@ -144,7 +143,7 @@ def test_text_that_has_no_wire_form_is_refused(text: str, message: str) -> None:
 def test_the_longest_name_is_sent() -> None:
     out: list[Buffer] = []
     String().write("t" * 32_767, out)
-    assert String().read(memoryview(join(out)), 0) == ("t" * 32_767, 2 + 32_767)
+    assert String().read(memoryview(b"".join(out)), 0) == ("t" * 32_767, 2 + 32_767)
 
 
 @pytest.mark.parametrize("wire_type", [BYTES, REST])

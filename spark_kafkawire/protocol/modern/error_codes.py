@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_kafkawire.errors import Action, BrokerError
+from spark_kafkawire.errors import Action
 
 from ..error_table import ErrorTable
 
@@ -268,9 +268,4 @@ class ErrorCode(ErrorTable):
     # fmt: on
 
 
-def broker_error(code: int, place: str, detail: str | None = None) -> BrokerError:
-    """The error for a code at ``place`` (request, topic-partition, broker).
-
-    ``detail`` is the broker's own text about it, where the response has such a field.
-    """
-    return ErrorCode.error(code, place, detail)
+broker_error = ErrorCode.error

@@ -229,10 +229,6 @@ def _fetch_faults(_request: FetchOfNothing, response: NothingFetched, _version: 
         yield f"it has {counted(response.topic_count, 'topic')}, but none was requested"
 
 
-def _fetch_version(request: FetchOfNothing) -> int:
-    return request.version
-
-
 #: Requests before the broker's versions are known. The second one has a version that no broker knows, so that
 #: a broker which reads versions closes the connection.
 FETCH_OF_NOTHING: Final = FetchOfNothing()
@@ -255,7 +251,7 @@ ASKING: Final = Dialect(
                 NothingFetched,
                 small_response_bytes_max,
                 versions=VersionRange(0, VERSION_MAX),
-                version_max=_fetch_version,
+                version_max=lambda request: request.version,
                 read_refusal=_read_version_0,
                 faults=_fetch_faults,
             ),

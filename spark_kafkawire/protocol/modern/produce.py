@@ -136,10 +136,6 @@ def _version_min(request: ProduceRequest) -> int:
     return _FIRST_PROTOCOL_UNTIL + 1 if of_second_protocol else 0
 
 
-def _is_acknowledged(request: ProduceRequest) -> bool:
-    return request.acks != ACKS_NONE
-
-
 def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version: int) -> Faults:
     topics = with_names(response.responses, request.topic_data)
     yield from unlike(
@@ -159,7 +155,7 @@ PRODUCE: Final = declare(
     ProduceResponse,
     response_bytes_max,
     _produce_faults,
-    is_answered=_is_acknowledged,
+    is_answered=lambda request: request.acks != ACKS_NONE,
     version_max=_version_max,
     version_min=_version_min,
 )

@@ -47,7 +47,6 @@ from spark_kafkawire.protocol.modern.negotiation import (
     list_offered,
 )
 from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceResponse
-from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import cut, feed
 from tests.support.cases import for_each
@@ -82,11 +81,11 @@ def fetch(topic_id: uuid.UUID = TOPIC_ID, **settings: Any) -> FetchRequest:
 
 def response_frame(response: object, version: int, correlation_id: int) -> bytes:
     [api] = [api for api in modern.DIALECT.apis if api.response is type(response)]
-    return join(modern.DIALECT.write_response(api, response, version, correlation_id))
+    return b"".join(modern.DIALECT.write_response(api, response, version, correlation_id))
 
 
 def test_a_request_frame_is_header_and_request_of_the_negotiated_version() -> None:
-    sent = [join(negotiated(client_id=name).send(MetadataRequest(topics=None))) for name in ("kw", None)]
+    sent = [b"".join(negotiated(client_id=name).send(MetadataRequest(topics=None))) for name in ("kw", None)]
     assert sent == [
         bytes.fromhex("00000011 0003 0005 00000000 0002 6b77 ffffffff 01"),
         bytes.fromhex("0000000f 0003 0005 00000000 ffff ffffffff 01"),
@@ -94,7 +93,7 @@ def test_a_request_frame_is_header_and_request_of_the_negotiated_version() -> No
 
 
 def test_a_flexible_request_keeps_the_plain_client_id_and_has_tagged_fields_after_it() -> None:
-    sent = join(Connection(modern.DIALECT, "kw").send(InitProducerIdRequest()))
+    sent = b"".join(Connection(modern.DIALECT, "kw").send(InitProducerIdRequest()))
     header = "0016 0005 00000000 0002 6b77 00"
     assert sent == bytes.fromhex(f"0000001d {header} 00 7fffffff ffffffffffffffff ffff 00")
 
@@ -158,7 +157,7 @@ def test_the_answer_to_the_second_question_tells_that_the_first_was_passed_over(
 def test_correlation_ids_start_again_where_their_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "CORRELATION_ID_MAX", 1)
     connection = negotiated()
-    sent = [join(connection.send(MetadataRequest(topics=None)))[8:12] for _ in range(3)]
+    sent = [b"".join(connection.send(MetadataRequest(topics=None)))[8:12] for _ in range(3)]
     assert [int.from_bytes(ids, "big") for ids in sent] == [0, 1, 0]
     frames = [response_frame(METADATA_RESPONSE, 5, correlation_id) for correlation_id in (0, 1, 0)]
     assert len(feed(connection, frames)) == 3
@@ -174,8 +173,8 @@ def test_a_produce_without_acks_awaits_no_response() -> None:
 
 
 def test_topics_without_ids_are_fetched_in_the_last_version_that_has_names() -> None:
-    assert join(negotiated().send(fetch()))[6:8] == NEWEST_FETCH.to_bytes(2, "big")
-    assert join(negotiated().send(fetch(topic_id=uuid.UUID(int=0))))[6:8] == b"\0\x0c"
+    assert b"".join(negotiated().send(fetch()))[6:8] == NEWEST_FETCH.to_bytes(2, "big")
+    assert b"".join(negotiated().send(fetch(topic_id=uuid.UUID(int=0))))[6:8] == b"\0\x0c"
     newest = negotiated(BrokerVersions({modern.FETCH.key: VersionRange(13, 18)}))
     with pytest.raises(UnsupportedVersionError, match=r"offers 13-18, this client supports 0-12"):
         newest.send(fetch(topic_id=uuid.UUID(int=0)))
@@ -196,13 +195,13 @@ def test_a_request_that_cannot_be_sent_leaves_the_connection_as_it_was() -> None
 
 def test_what_old_brokers_need_not_know_is_left_out() -> None:
     old = negotiated(modern.BEFORE_API_VERSIONS)
-    plain = join(negotiated(modern.BEFORE_API_VERSIONS).send(fetch(max_bytes=0x7FFFFFFF)))
-    assert join(old.send(fetch(max_bytes=50, isolation_level=READ_COMMITTED, rack_id="r"))) == plain
+    plain = b"".join(negotiated(modern.BEFORE_API_VERSIONS).send(fetch(max_bytes=0x7FFFFFFF)))
+    assert b"".join(old.send(fetch(max_bytes=50, isolation_level=READ_COMMITTED, rack_id="r"))) == plain
     assert plain.endswith(bytes.fromhex("00000001 0001 74 00000001 00000000 0000000000000005 00000064"))
 
 
 def test_brokers_before_metadata_version_1_are_asked_for_all_topics_by_an_empty_list() -> None:
-    sent = join(negotiated(modern.BEFORE_API_VERSIONS).send(MetadataRequest(topics=None)))
+    sent = b"".join(negotiated(modern.BEFORE_API_VERSIONS).send(MetadataRequest(topics=None)))
     assert sent.endswith(bytes.fromhex("6b77 00000000"))
 
 
@@ -217,12 +216,12 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
     assert connection.version_of(modern.API_VERSIONS, ApiVersionsRequest()) == 4
     known = ApiVersionsRequest(cluster_id="c", node_id=1)  # there is something to check
     assert connection.version_of(modern.API_VERSIONS, known) == 5
-    assert join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
+    assert b"".join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
     [response] = feed(connection, [response_frame(refusal, 0, 0)])
     assert response.body == refusal
     connection.use_versions(list_offered(response.body))
-    sent = join(connection.send(ApiVersionsRequest()))
+    sent = b"".join(connection.send(ApiVersionsRequest()))
     assert sent[6:8] == version.to_bytes(2, "big")
     answer = ApiVersionsResponse(
         error_code=0, api_keys=(ApiVersion(api_key=3, min_version=1, max_version=9),), throttle_time_ms=0

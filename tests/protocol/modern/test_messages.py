@@ -16,7 +16,6 @@ from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern import DIALECT
-from spark_kafkawire.protocol.primitives import join
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 from tests.support.kio_library import NEEDS_KIO
@@ -72,8 +71,8 @@ WRITTEN_OUT: Final = {
 
 def framed(case: Case, message: object, correlation_id: int, client_id: str | None) -> bytes:
     if case.kind == "request":
-        return join(DIALECT.write_request(message, case.version, correlation_id, client_id))
-    return join(DIALECT.write_response(case.api, message, case.version, correlation_id))
+        return b"".join(DIALECT.write_request(message, case.version, correlation_id, client_id))
+    return b"".join(DIALECT.write_response(case.api, message, case.version, correlation_id))
 
 
 def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
@@ -163,7 +162,7 @@ MEMORY_PER_BYTE_MAX: Final = 20 if sys.version_info >= (3, 11) else 30
 
 def body_of(case: Case) -> bytes:
     parts = modern.DIALECT.write_response(case.api, case.full(), case.version, CORRELATION_ID)
-    return join(parts)[4:]
+    return b"".join(parts)[4:]
 
 
 def outcome(case: Case, body: bytes) -> Any:

@@ -29,7 +29,6 @@ from spark_kafkawire.protocol.modern import (
     transactions,
 )
 from spark_kafkawire.protocol.modern.group_members import DescribedStreamsGroup
-from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
 from tests.support.cases import for_each
@@ -49,7 +48,7 @@ def answered(request: Any, answer: Any, version: int) -> Any:
     if dialect.correlates:
         connection.use_versions(BrokerVersions({api.key: VersionRange(version, version)}))
     connection.send(request)
-    [came] = feed(connection, [join(dialect.write_response(api, answer, version))])
+    [came] = feed(connection, [b"".join(dialect.write_response(api, answer, version))])
     return came.body
 
 

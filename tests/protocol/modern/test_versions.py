@@ -34,7 +34,6 @@ from spark_kafkawire.protocol.primitives import (
     Array,
     Buffer,
     String,
-    join,
 )
 from spark_kafkawire.protocol.schema import Struct, codec, wire
 from spark_kafkawire.protocol.versions import BrokerVersions
@@ -228,7 +227,7 @@ VALUE: Final = Message(name="ab", header="h", parts=(Part(index=7),))
 def written(message: Message, version: int) -> bytes:
     out: list[Buffer] = []
     codec(Message, version, version >= FLEXIBLE_SINCE).write(message, out)
-    return join(out)
+    return b"".join(out)
 
 
 def read(data: bytes, version: int) -> Message:
@@ -344,14 +343,14 @@ VARINTS: Final[dict[int, str]] = {0: "00", 127: "7f", 128: "8001", 300: "ac02", 
 def test_an_unsigned_varint_is_kafkas(value: int) -> None:
     out: list[Buffer] = []
     UNSIGNED_VARINT.write(value, out)
-    assert join(out) == bytes.fromhex(VARINTS[value])
+    assert b"".join(out) == bytes.fromhex(VARINTS[value])
 
 
 @given(value=st.integers(0, 2**32 - 1), before=st.binary(max_size=3), after=st.binary(max_size=3))
 def test_read_an_unsigned_varint_back_at_its_position(value: int, before: bytes, after: bytes) -> None:
     out: list[Buffer] = [before]
     UNSIGNED_VARINT.write(value, out)
-    data = join(out)
+    data = b"".join(out)
     assert UNSIGNED_VARINT.read(memoryview(data + after), len(before)) == (value, len(data))
 
 

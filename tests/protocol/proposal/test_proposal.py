@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import proposal, v07
 from spark_kafkawire.protocol.connection import Connection
-from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.proposal import (
     DIALECT,
     ErrorCode,
@@ -137,7 +136,7 @@ def answered(request: Any, *responses: bytes) -> list[Any]:
 
 
 def response_bytes(request: Any, response: Any, version: int = 0, correlation_id: int = 0) -> bytes:
-    return join(DIALECT.write_response(DIALECT.api_of(request), response, version, correlation_id))
+    return b"".join(DIALECT.write_response(DIALECT.api_of(request), response, version, correlation_id))
 
 
 def plain(value: Any) -> Any:
@@ -151,7 +150,7 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize(("request_", "text", "correlation_id"), REQUESTS)
 def test_a_request_is_what_the_document_says(request_: Any, text: str, correlation_id: int) -> None:
-    written = join(DIALECT.write_request(request_, 0, correlation_id, CLIENT))
+    written = b"".join(DIALECT.write_request(request_, 0, correlation_id, CLIENT))
     assert written.hex() == bytes_of(text).hex()
     api, header, pos = DIALECT.read_request_header(memoryview(written)[4:])
     assert (header.api_version, header.correlation_id, header.client_id) == (0, correlation_id, CLIENT)
@@ -169,12 +168,12 @@ def test_a_response_is_what_the_document_says(
 
 
 def test_no_client_id_is_an_empty_one() -> None:
-    assert join(DIALECT.write_request(FETCH))[12:14] == b"\0\0"
+    assert b"".join(DIALECT.write_request(FETCH))[12:14] == b"\0\0"
 
 
 def test_a_topic_is_named_once_for_all_of_its_partitions() -> None:
     request = FetchRequest(-1, 0, 0, (OffsetData("a-topic", tuple(range(1000)), (0,) * 1000),))
-    assert join(DIALECT.write_request(request)).count(b"a-topic") == 1
+    assert b"".join(DIALECT.write_request(request)).count(b"a-topic") == 1
 
 
 def test_a_produce_without_acknowledgement_awaits_no_response() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.connection import Connection, Response
-from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.v07 import (
     DIALECT,
     FetchRequest,
@@ -90,7 +89,7 @@ def test_every_request_that_the_jvm_encoded_is_compared() -> None:
 
 @for_each("name", REQUESTS)
 def test_a_request_is_byte_equal_to_the_jvms(name: str) -> None:
-    assert join(DIALECT.write_request(REQUESTS[name])) == JVM[name]
+    assert b"".join(DIALECT.write_request(REQUESTS[name])) == JVM[name]
 
 
 @for_each("name", REQUESTS)
@@ -104,7 +103,7 @@ def test_recorded_requests_are_written_as_they_were_read() -> None:
     for exchange in golden.exchanges():
         with failing_case(exchange.name):
             requests = parse_requests(exchange.request)
-            written = b"".join(join(DIALECT.write_request(request)) for request in requests)
+            written = b"".join(b"".join(DIALECT.write_request(request)) for request in requests)
             # An illegal topic name of bytes that are not UTF-8 is read as the broker reads it.
             replaced = exchange.request.replace(b"\xff\xfe", b"\xef\xbf\xbd" * 2)
             assert (written in (exchange.request, replaced)) == (exchange.name not in ILL_FORMED)
@@ -118,7 +117,7 @@ def test_recorded_responses_are_written_as_they_were_read() -> None:
                 DIALECT.write_response(DIALECT.api_of(response.request), response.body)
                 for response in responses
             ]
-            assert b"".join(map(join, written)) == stream.responses
+            assert b"".join(map(b"".join, written)) == stream.responses
 
 
 def test_truncated_and_mutated_requests_are_requests_or_protocol_errors() -> None:

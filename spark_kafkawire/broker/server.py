@@ -124,7 +124,7 @@ class Serving:
     def __init__(self, speakers: Iterable[Speaker], faults: FaultScript, request_bytes_max: int) -> None:
         speakers = tuple(speakers)
         self._speakers = {api.key: speaker for speaker in speakers for api in speaker.dialect.apis}
-        assert len(self._speakers) == sum(len(speaker.dialect.apis) for speaker in speakers)
+        assert len(self._speakers) == sum(len([*speaker.dialect.apis]) for speaker in speakers)
         self._faults = faults
         self._request_bytes_max = request_bytes_max
 

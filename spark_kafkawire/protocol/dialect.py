@@ -84,8 +84,6 @@ class Apis(Protocol):
 
     def __iter__(self) -> Iterator[Api]: ...
 
-    def __len__(self) -> int: ...
-
     def of(self, request: type[Any]) -> Api:
         """The API whose requests have this type."""
 

@@ -21,6 +21,8 @@ because a declaration takes half a millisecond per message. All APIs can be impo
 Tagged fields that nothing here reads or sends are not declared, and are skipped. Among them are the current
 leaders that refusals name (KIP-951): this package requests metadata when a leader has changed.
 
+Source of an API: its ``…Request.json`` and ``…Response.json`` of Apache Kafka.
+
 Fields of many messages have no text of their own::
 
     error_code                      0 if there was no error

@@ -12,8 +12,6 @@ Versions of CreateTopics::
     6       THROTTLING_QUOTA_EXCEEDED may come (KIP-599)
     7       the id of the new topic (KIP-516)
 
-Source: Apache Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json.
-
 DescribeLogDirs (Kafka 1.0 and later): the log directories of a broker, and the size of each replica there.
 
 Versions of DescribeLogDirs::
@@ -27,15 +25,11 @@ Versions of DescribeLogDirs::
 
 A user without the right Describe on the cluster gets an empty list before version 3.
 
-Source: Apache Kafka's DescribeLogDirsRequest.json and DescribeLogDirsResponse.json.
-
 DescribeProducers (Kafka 2.8 and later): the producers whose state the leader of a partition keeps.
 
 Versions of DescribeProducers::
 
     0       flexible (KIP-482); producers (KIP-664); throttled responses come at once (KIP-219)
-
-Source: Apache Kafka's DescribeProducersRequest.json and DescribeProducersResponse.json.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ Versions of ExpireDelegationToken::
     0       not spoken: Kafka 1.1 alone has no later one
     1       throttled responses come at once, and the client waits (KIP-219)
     2       flexible (KIP-482)
-
-Source: Apache Kafka's CreateDelegationToken*.json, RenewDelegationToken*.json, ExpireDelegationToken*.json.
 """
 
 from __future__ import annotations

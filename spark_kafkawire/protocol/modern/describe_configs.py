@@ -7,8 +7,6 @@ Versions of DescribeConfigs::
     2       throttled responses come at once, and the client waits (KIP-219)
     3       type and documentation (KIP-569)
     4       flexible (KIP-482)
-
-Source: Apache Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ Versions of DescribeGroups::
     4       static members (KIP-345)
     5       flexible (KIP-482)
     6       GROUP_ID_NOT_FOUND in place of the state ``Dead`` (KIP-1043)
-
-Source: Apache Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """
 
 from __future__ import annotations

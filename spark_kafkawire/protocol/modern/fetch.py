@@ -21,8 +21,6 @@ Versions of Fetch::
     16      the addresses of new leaders (KIP-951)
     17      a replica's directory (KIP-853)
     18      a replica's high watermark (KIP-1166)
-
-Source: Apache Kafka's FetchRequest.json and FetchResponse.json.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Versions of ListGroups::
     4       states, and a filter for them (KIP-518)
     5       types, and a filter for them (KIP-848)
 
-Source: Apache Kafka's ListGroupsRequest.json and ListGroupsResponse.json.
-
 Assignments of the members of classic groups, as Kafka's consumers write them for each other.
 
 Brokers pass the bytes on without a look at them::
@@ -32,8 +30,6 @@ Versions of ConsumerGroupDescribe::
     0       flexible (KIP-482), throttled responses come at once; groups and their members (KIP-848)
     1       by which protocol a member joined (KIP-1099)
 
-Source: Apache Kafka's ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json.
-
 ShareGroupDescribe (Kafka 4.1 and later): the members of a share group (KIP-932).
 
 Several members of such a group may read one partition.
@@ -42,8 +38,6 @@ Versions of ShareGroupDescribe::
 
     0       not spoken: an early access of Kafka 4.0; throttled responses come at once
     1       flexible (KIP-482); share groups and their members (KIP-932)
-
-Source: Apache Kafka's ShareGroupDescribeRequest.json and ShareGroupDescribeResponse.json.
 
 StreamsGroupDescribe (Kafka 4.2 and later): the members of a streams group (KIP-1071).
 
@@ -54,8 +48,6 @@ Versions of StreamsGroupDescribe::
 
     0       flexible (KIP-482), throttled responses come at once; streams groups and their members (KIP-1071)
     1       not spoken: descriptions of topologies (KIP-1331) and the assignor (KIP-1357)
-
-Source: Apache Kafka's StreamsGroupDescribeRequest.json and StreamsGroupDescribeResponse.json.
 """
 
 from __future__ import annotations

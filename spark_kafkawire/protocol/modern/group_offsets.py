@@ -15,8 +15,6 @@ Versions of FindCoordinator::
     5       not spoken: TRANSACTION_ABORTABLE may come (KIP-890)
     6       not spoken: share groups (KIP-932)
 
-Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json.
-
 OffsetCommit (Kafka 0.8.2 and later): sets the committed offsets of a consumer group.
 
 Versions of OffsetCommit::
@@ -32,8 +30,6 @@ Versions of OffsetCommit::
     8       flexible (KIP-482)
     9       members of groups that brokers coordinate (KIP-848)
     10      topics by id (KIP-848)
-
-Source: Apache Kafka's OffsetCommitRequest.json and OffsetCommitResponse.json.
 
 OffsetFetch (Kafka 0.8.2 and later): the committed offsets of a consumer group.
 
@@ -53,8 +49,6 @@ Versions of OffsetFetch::
     8       several groups (KIP-709)
     9       members of groups that brokers coordinate (KIP-848)
     10      topics by id (KIP-848)
-
-Source: Apache Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ Versions of InitProducerId::
 
 Version 6 is sent only for two-phase commits: brokers up to 4.4 serve it only with
 ``unstable.api.versions.enable``.
-
-Source: Apache Kafka's InitProducerIdRequest.json and InitProducerIdResponse.json.
 """
 
 from __future__ import annotations

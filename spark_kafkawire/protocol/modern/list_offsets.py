@@ -14,8 +14,6 @@ Versions of ListOffsets::
     9       the last offset in tiered storage (KIP-1005)
     10      a timeout for looking into tiered storage (KIP-1075)
     11      the first offset that is not uploaded yet (KIP-1023)
-
-Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json.
 """
 
 from __future__ import annotations

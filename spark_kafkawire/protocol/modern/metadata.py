@@ -16,8 +16,6 @@ Versions of Metadata::
     11      without the operations that the user may do to the cluster (KIP-700)
     12      topics asked for by id (KIP-516)
     13      an error of the whole response (KIP-1102)
-
-Source: Apache Kafka's MetadataRequest.json and MetadataResponse.json.
 """
 
 from __future__ import annotations

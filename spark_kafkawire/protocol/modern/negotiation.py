@@ -11,8 +11,6 @@ Versions of ApiVersions::
     4       features' versions may begin at 0 (KAFKA-17011)
     5       the broker checks that it is the one that was meant (KIP-1242)
 
-Source: Apache Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json.
-
 Detection of Kafka 0.8 and 0.9 brokers, which do not know ApiVersions, and the requests that they know.
 
 A connection that closes or gets no response proves nothing, because that happens with current brokers, too.
@@ -271,9 +269,6 @@ class _Declared:
     def __iter__(self) -> Iterator[Api]:
         package = sys.modules[__package__]
         return (getattr(package, name) for name in API_HOMES)
-
-    def __len__(self) -> int:
-        return len(API_HOMES)
 
     def of(self, request: type[Any]) -> Api:
         if request not in self._found:

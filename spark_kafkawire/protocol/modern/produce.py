@@ -16,8 +16,6 @@ Versions of Produce::
     11      TRANSACTION_ABORTABLE may come (KIP-890)
     12      a partition joins the transaction with the first write to it (KIP-890)
     13      topics by id (KIP-516)
-
-Source: Apache Kafka's ProduceRequest.json and ProduceResponse.json.
 """
 
 from __future__ import annotations

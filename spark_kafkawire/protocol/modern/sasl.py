@@ -13,8 +13,6 @@ Versions of SaslAuthenticate::
     0       tokens, and the text of a refusal (KIP-152)
     1       lifetime of the login (KIP-368)
     2       flexible (KIP-482)
-
-Source: Apache Kafka's SaslHandshake*.json and SaslAuthenticate*.json.
 """
 
 from __future__ import annotations

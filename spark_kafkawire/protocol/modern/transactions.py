@@ -22,8 +22,6 @@ Versions of AddOffsetsToTxn::
     3       flexible (KIP-482)
     4       TRANSACTION_ABORTABLE may come (KIP-890)
 
-Source: Apache Kafka's AddPartitionsToTxn*.json and AddOffsetsToTxn*.json.
-
 TxnOffsetCommit (Kafka 0.11 and later): commits offsets of a group as part of a transaction.
 
 Versions of TxnOffsetCommit::
@@ -35,8 +33,6 @@ Versions of TxnOffsetCommit::
     4       TRANSACTION_ABORTABLE may come (KIP-890)
     5       of the second protocol: the group joins the transaction with this request (KIP-890)
     6       topics by id (KIP-1319)
-
-Source: Apache Kafka's TxnOffsetCommitRequest.json and TxnOffsetCommitResponse.json.
 
 EndTxn (Kafka 0.11 and later): commits or aborts a transaction, from any connection.
 
@@ -58,8 +54,6 @@ Versions of EndTxn::
     4       TRANSACTION_ABORTABLE may come (KIP-890)
     5       of the second protocol: answers with the producer's next id and epoch (KIP-890)
 
-Source: Apache Kafka's EndTxnRequest.json and EndTxnResponse.json.
-
 ListTransactions and DescribeTransactions (Kafka 3.0 and later): the transactions of a coordinator.
 
 Every broker lists the transactions that it coordinates; the description of one comes from its coordinator.
@@ -73,8 +67,6 @@ Versions of ListTransactions::
 Versions of DescribeTransactions::
 
     0       flexible (KIP-482): state and identity (KIP-664); throttled responses come at once (KIP-219)
-
-Source: Apache Kafka's ListTransactions*.json and DescribeTransactions*.json.
 """
 
 from __future__ import annotations

@@ -493,8 +493,7 @@ class NetOptions(Group):
         """The same without bootstrapTimeout: a failed first contact is logged early, and attempts stop after
         retries and brokerDownTimeout."""
         return replace(
-            self,
-            retry=replace(self.retry, bootstrap=replace(self.retry.bootstrap, timeout_s=None)),
+            self, retry=replace(self.retry, bootstrap=replace(self.retry.bootstrap, timeout_s=None))
         )
 
     def adapt_to_brokers(self, minimum: MinimumVersions) -> NetOptions:

@@ -44,11 +44,7 @@ from .option import (
     option,
     parse_string,
 )
-from .selection import (
-    PARTITION_SYNTAX,
-    Selection,
-    json_option,
-)
+from .selection import PARTITION_SYNTAX, Selection, json_option
 
 Partitions = tuple[TopicPartition, ...]
 #: End offset of each partition of a layout's list when the next layout began: its next record has that

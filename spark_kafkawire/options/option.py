@@ -42,7 +42,7 @@ _NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the c
 _NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
 _ALWAYS_REFUSED: Final = {
     "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads; "
-    "leave it out",
+    "leave it out"
 }
 #: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
 _REFUSED_BY_READS: Final = {

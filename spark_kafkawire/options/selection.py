@@ -366,8 +366,7 @@ def parse_start(options: RawOptions, forbidden: OffsetLimit | None, syntax: Part
             f"option {option}: {counts[bad[0]]} for {bad[0]} is negative; give a number of offsets"
         )
     return OffsetLimits(
-        option.name,
-        by_partition={tp: OffsetLimit(LimitKind.FROM_END, value) for tp, value in counts.items()},
+        option.name, by_partition={tp: OffsetLimit(LimitKind.FROM_END, value) for tp, value in counts.items()}
     )
 
 

@@ -293,9 +293,7 @@ class DescribeProducersResponse:
 
 
 def _producer_faults(
-    request: DescribeProducersRequest,
-    response: DescribeProducersResponse,
-    _version: int,
+    request: DescribeProducersRequest, response: DescribeProducersResponse, _version: int
 ) -> Faults:
     asked = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     came = [

@@ -280,9 +280,5 @@ class _Declared:
 
 
 DIALECT: Final = Dialect(
-    generation=Generation.MODERN,
-    correlates=True,
-    negotiates=True,
-    apis=_Declared(),
-    headers=kafka_headers,
+    generation=Generation.MODERN, correlates=True, negotiates=True, apis=_Declared(), headers=kafka_headers
 )

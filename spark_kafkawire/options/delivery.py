@@ -80,7 +80,6 @@ LEVEL_OPTIONS: Final = {
 
 
 def _compressions_meaning() -> str:
-    """The meaning of ``compression``."""
     everywhere = COMPRESSIONS[Generation.V07]
     later = [codec for codec in CODECS.values() if codec.name not in everywhere]
     return (
@@ -91,7 +90,6 @@ def _compressions_meaning() -> str:
 
 
 def _levels_meaning() -> str:
-    """The meaning of ``compressionLevel``."""
     (first, (low, high)), *others = LEVELS.items()
     return "; ".join(
         (f"{first}'s level, {low} to {high}", *(f"{name}'s, {low} to {high}" for name, (low, high) in others))

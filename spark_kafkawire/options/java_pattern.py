@@ -200,8 +200,6 @@ def _look(part: _Part, is_negative: bool) -> _Part:
 
 
 class _Reader:
-    """Reads a pattern from its first character to its last."""
-
     def __init__(self, text: str) -> None:
         self._text, self._pos, self._depth = _QUOTED.sub(_unquote, text), 0, 0
         self._ignores_case = self._is_backward = self._is_behind = False
@@ -326,7 +324,6 @@ class _Reader:
         return _repeat_part(part, low, high)
 
     def _class(self) -> frozenset[str]:
-        """The characters of ``[...]``, after its ``[``."""
         is_negative, begin = self._took("^"), self._pos
         signs: set[str] = set()
         if self._sees("]"):
@@ -354,7 +351,6 @@ class _Reader:
         return sign
 
     def _escaped(self) -> frozenset[str]:
-        """The characters that an escape matches."""
         sign = self._next()
         if not sign.isalnum():
             return frozenset(sign)

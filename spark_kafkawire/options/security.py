@@ -84,8 +84,6 @@ _LOGINS: Final = dict.fromkeys(
 
 
 def _java_class(known: Mapping[str, str], instead: str) -> Kind[str]:
-    """A class of Java, as the source of tokens that replaces it. An unknown one is an error."""
-
     def parse(name: str, given: str) -> str:
         result = given.strip(BLANKS)
         if result not in known:

@@ -65,7 +65,6 @@ def _topics(name: str, text: str) -> tuple[str, ...]:
 
 
 def _pattern(name: str, text: str) -> str:
-    """The pattern, checked before its first use."""
     from .java_pattern import JavaPattern, PatternError
 
     text = text.strip()

@@ -176,7 +176,6 @@ def _check_text(name: str, value: str) -> None:
 
 
 def _list_known(read: bool, stream: bool) -> list[Option[Any]]:
-    """The options of one side."""
     if not read:
         return [option for option in OPTIONS if option.sides.write]
     if not stream:

@@ -200,7 +200,6 @@ def load_trusted(options: RawOptions, names: type[TlsOptions] = BrokerTls) -> st
 
 
 def _identity(options: RawOptions, names: type[TlsOptions]) -> _Contents | None:
-    """The client's key and certificates."""
     return _contents(
         options,
         (names.key_type, names.key_location, names.key_store_password),
@@ -274,7 +273,6 @@ def _bytes_of(name: str, path: str, without: str) -> bytes:
 
 
 def _join_pem(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:
-    """The PEM of a store from all of its parts."""
     given = options.given(*texts)
     missing = [item.name for item in texts if item.name not in given]
     if missing:

@@ -16,8 +16,7 @@ Source: KIP-32, KIP-82, KIP-98.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..versions import BrokerVersions
 from . import name_and_key
@@ -35,16 +34,12 @@ _COUNTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumVersions:
+class MinimumVersions(NamedTuple):
     """The three versions that the module describes. Tasks receive them with their plan."""
 
     fetch: int = -1
     produce: int = -1
     init_producer_id: int = -1
-
-    def __reduce__(self) -> tuple[type[MinimumVersions], tuple[int, int, int]]:
-        return MinimumVersions, (self.fetch, self.produce, self.init_producer_id)
 
     @classmethod
     def of(cls, versions: BrokerVersions) -> MinimumVersions:
@@ -53,17 +48,14 @@ class MinimumVersions:
 
     def common_with(self, other: MinimumVersions) -> MinimumVersions:
         """The versions that both offer."""
-        return MinimumVersions(*map(min, self._all(), other._all()))
+        return MinimumVersions(*map(min, self, other))
 
     def unmet_by(self, found: MinimumVersions) -> str | None:
         """The API and version that ``found`` lacks; None if it lacks nothing."""
-        for (name, *_), needed, offered in zip(_COUNTED, self._all(), found._all(), strict=True):
+        for (name, *_), needed, offered in zip(_COUNTED, self, found, strict=True):
             if offered < needed:
                 return f"{f'{name} {offered}' if offered >= 0 else f'no {name}'} instead of {needed}"
         return None
-
-    def _all(self) -> tuple[int, int, int]:
-        return self.fetch, self.produce, self.init_producer_id  # astuple copies: too slow for each connection
 
 
 #: No version is known yet.

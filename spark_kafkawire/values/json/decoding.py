@@ -334,9 +334,7 @@ _SPECIALS: Final = np.array([-np.inf, np.nan, np.inf])
 
 def _parse_content(content: Uint8s, offsets: Int64s, *, is_tiny: bool) -> Any:
     texts = pa.Array.from_buffers(
-        pa.string(),
-        len(offsets) - 1,
-        [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)],
+        pa.string(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
     )
     if is_tiny:  # some versions of Arrow refuse what is too small
         return [float(text) for text in texts.to_pylist()]

@@ -179,11 +179,7 @@ class _Texts:
     def _map(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         pairs = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
         entries = pa.Array.from_buffers(
-            pa.list_(pairs.type),
-            len(column),
-            column.buffers()[:2],
-            offset=column.offset,
-            children=[pairs],
+            pa.list_(pairs.type), len(column), column.buffers()[:2], offset=column.offset, children=[pairs]
         )
         sizes = pc.fill_null(pc.list_value_length(entries), 0).to_numpy().astype(np.int64)
         keys, values = entries.flatten().flatten()

@@ -116,9 +116,7 @@ WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
         "google/type/calendar_period.proto": _proto3(
             _TYPE,
             _enum(
-                "CalendarPeriod",
-                "",
-                "CALENDAR_PERIOD_UNSPECIFIED DAY WEEK FORTNIGHT MONTH QUARTER HALF YEAR",
+                "CalendarPeriod", "", "CALENDAR_PERIOD_UNSPECIFIED DAY WEEK FORTNIGHT MONTH QUARTER HALF YEAR"
             ),
         ),
         "google/type/color.proto": _proto3(
@@ -476,14 +474,7 @@ class _Derived:
         while any(column.name.endswith(mark) for column in struct):
             mark += "_"
         fields = [
-            self.field(
-                number,
-                column,
-                f"{column.name}{mark}",
-                inner,
-                f"{indent}  ",
-                f"{path}.{column.name}",
-            )
+            self.field(number, column, f"{column.name}{mark}", inner, f"{indent}  ", f"{path}.{column.name}")
             for number, column in enumerate(struct, 1)
         ]
         return [f"{indent}message {name} {{", *inner, *fields, f"{indent}}}"]

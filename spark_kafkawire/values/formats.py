@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Schema(Protocol):
-    """A schema of any format. It can be pickled."""
+    """A schema of any format. What travels to tasks is its ``FixedSchema``."""
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -34,10 +34,6 @@ class Schema(Protocol):
     @property
     def text(self) -> str:
         """The text that the schema was parsed from."""
-
-    @property
-    def references(self) -> Mapping[str, str]:
-        """The texts of the schemas that it uses, by their names."""
 
     @property
     def name(self) -> str | None:
@@ -61,24 +57,6 @@ class FixedSchema:
     recursion_depth: int | None = None
 
 
-class MessageTypes(Schema, Protocol):
-    """A schema of several message types, of which it is one."""
-
-    @property
-    def indexes(self) -> tuple[int, ...]:
-        """The place of its message type, as messages have it behind the id of the schema."""
-
-    def find_message_type(self, name: str) -> MessageTypes:
-        """The schema with the message type of this name. Raises ``OptionError`` (fatal) if it has none."""
-
-
-class RecursiveTypes(Schema, Protocol):
-    """A schema whose types may contain themselves, and have columns to a depth."""
-
-    def to_depth(self, recursion_depth: int) -> Schema:
-        """The schema with columns to another depth."""
-
-
 class Encoder(Protocol):
     """An encoder of a column of one type with one schema."""
 
@@ -100,9 +78,9 @@ class Format:
     """A format of keys or values whose messages have schemas.
 
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
-    their type by indexes behind the schema's id: its schemas are ``MessageTypes``, and ``decoder`` takes the
-    indexes of messages as a fourth argument. By default they are those of the writer's schema.
-    ``has_depth`` is true if its schemas are ``RecursiveTypes``.
+    their type by indexes behind the schema's id: its schemas have ``indexes`` and ``find_message_type``, and
+    ``decoder`` takes the indexes of messages as a fourth argument. By default they are those of the writer's
+    schema. ``has_depth`` is true if types of its schemas may contain themselves: they have ``to_depth``.
     ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
     gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
@@ -120,16 +98,17 @@ class Format:
 
     def parsed(self, fixed: FixedSchema) -> Schema:
         """The schema of a column. Raises ``OptionError`` (fatal)."""
-        schema = self.parse(fixed.text, dict(fixed.references))
+        schema: Any = self.parse(fixed.text, dict(fixed.references))
         if fixed.recursion_depth is not None:
-            schema = cast(RecursiveTypes, schema).to_depth(fixed.recursion_depth)
-        return (
-            schema if fixed.message is None else cast(MessageTypes, schema).find_message_type(fixed.message)
-        )
+            schema = schema.to_depth(fixed.recursion_depth)
+        parsed: Schema = schema if fixed.message is None else schema.find_message_type(fixed.message)
+        return parsed
 
     def indexes(self, fixed: FixedSchema) -> tuple[int, ...]:
         """The place of a column's message type in its schema. The format ``has_indexes``."""
-        return cast(MessageTypes, self.parsed(fixed)).indexes
+        schema: Any = self.parsed(fixed)
+        indexes: tuple[int, ...] = schema.indexes
+        return indexes
 
 
 def _call_lazily(module: str, name: str, *arguments: Any) -> Any:

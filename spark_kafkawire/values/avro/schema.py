@@ -183,7 +183,6 @@ def _leaf(avro: AvroType) -> pa.DataType:
     return _LOGICAL.get(avro.logical, _ARROW[avro.kind])
 
 
-_NAMED: Final = ("record", "enum", "fixed")
 #: Logical types without parameters, and the types that may have them.
 _LOGICAL_KINDS: Final = {
     "date": ("int",),
@@ -205,11 +204,10 @@ _FIXED_SIZE_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """A schema, the JSON that it was parsed from, and the schemas that it refers to by their names."""
+    """A schema, and the JSON that it was parsed from."""
 
     root: AvroType
     text: str
-    references: Mapping[str, str] = field(default_factory=dict)
     recursion_depth: int = RECURSION_DEPTH
 
     @cached_property
@@ -226,14 +224,8 @@ class Schema:
         """The full name of the root if it is a record, an enum or a fixed."""
         return self.root.name or None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A record may contain itself: types travel as text.
-        return parse, (self.text, dict(self.references), self.recursion_depth)
 
-
-def parse(
-    text: str, references: Mapping[str, str] | None = None, recursion_depth: int = RECURSION_DEPTH
-) -> Schema:
+def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
     """Parse a schema. ``references`` are texts of schemas, which define names that this one uses.
 
     Raises ``OptionError`` (fatal) that names the place of the mistake.
@@ -241,7 +233,7 @@ def parse(
     try:
         content = _json(text)
         root = _Parser(dict(references or {})).type_of(content, "", "the Avro schema")
-        return Schema(root, json.dumps(content, separators=(",", ":")), references or {}, recursion_depth)
+        return Schema(root, json.dumps(content, separators=(",", ":")))
     except RecursionError:
         raise OptionError("the Avro schema is nested too deeply to be read: flatten it") from None
 

@@ -261,20 +261,16 @@ _PRECISION: Final = "connect.decimal.precision"
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """A schema, the JSON that it was parsed from, and the schemas that it refers to by their names."""
+    """A schema, its title or ``$id``, and the JSON that it was parsed from."""
 
     root: JsonType
     name: str | None
     text: str
-    references: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a value."""
         return arrow_type_of(self.root)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return parse, (self.text, dict(self.references))
 
 
 def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
@@ -292,7 +288,7 @@ def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
             )
         texts = [content.get(key) for key in ("title", "$id")] if isinstance(content, dict) else []
         name = next((item for item in texts if isinstance(item, str) and item), None)
-        return Schema(root, name, json.dumps(content, separators=(",", ":")), references or {})
+        return Schema(root, name, json.dumps(content, separators=(",", ":")))
     except RecursionError:
         raise OptionError("the JSON schema is nested too deeply to be read: flatten it") from None
 

@@ -258,23 +258,20 @@ def _sign(kind: str, number: int, tokens: Tokens, pos: int) -> int:
     return number - 2**bits if number >= 2 ** (bits - 1) else number
 
 
-#: Place of the first message, which stands for the schema as a whole.
-FIRST: Final = (0,)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """A schema, the text that it was parsed from, and the texts that it imports by their names.
+    """A schema, and the text that it was parsed from.
 
     ``indexes`` is the place of the message that a column has: the index among the text's messages, then among
-    the messages declared inside of that one, and so on.
+    the messages declared inside of that one, and so on. The first message stands for the schema as a whole.
     """
 
     file: File = field(repr=False)
     text: str
-    references: Mapping[str, str] = field(default_factory=dict)
-    indexes: tuple[int, ...] = FIRST
+    indexes: tuple[int, ...] = (0,)
     recursion_depth: int = RECURSION_DEPTH
 
     @cached_property
@@ -319,29 +316,16 @@ class Schema:
             f"the Protobuf schema has no message {quote(name)}; it has {known}; name one of these"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A message may contain itself: types travel as text.
-        return parse, (self.text, dict(self.references), self.indexes, self.recursion_depth)
 
-
-def parse(
-    text: str,
-    references: Mapping[str, str] | None = None,
-    indexes: tuple[int, ...] = FIRST,
-    recursion_depth: int = RECURSION_DEPTH,
-) -> Schema:
+def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
     """Parse a schema. ``references`` are texts by the names with which they are imported.
 
     Raises ``OptionError`` (fatal) that names the line of the mistake.
     """
     file = link(text, references or {})
-    if _find_message(file, indexes) is None:
-        raise OptionError(
-            "the Protobuf schema declares no message: add one"
-            if not file.messages
-            else f"the Protobuf schema has no message at the indexes {list(indexes)}: is it theirs?"
-        )
-    return Schema(file, text, references or {}, indexes, recursion_depth)
+    if not file.messages:
+        raise OptionError("the Protobuf schema declares no message: add one")
+    return Schema(file, text)
 
 
 def _find_message(file: File, indexes: tuple[int, ...]) -> Message | None:

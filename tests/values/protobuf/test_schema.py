@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import pickle
 import random
 from collections import Counter
 from contextlib import suppress
@@ -17,7 +16,7 @@ from google.protobuf import descriptor_pb2
 from google.type import color_pb2
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.values.protobuf.schema import WELL_KNOWN, Schema, parse, schema_of
+from spark_kafkawire.values.protobuf.schema import WELL_KNOWN, parse, schema_of
 from spark_kafkawire.values.protobuf.types import Message
 from tests.support.cases import for_each
 from tests.support.short_and_long import short_and_long
@@ -127,18 +126,11 @@ def test_message_indexes_name_messages_and_are_found_by_names() -> None:
     counted_with_entries = schema.at((0, 2))
     assert counted_with_entries is not None
     assert counted_with_entries.name == "shop.v1.Order.Last"
+    refund = schema.find_message_type("Refund")
+    assert refund.arrow_type == pa.struct([("message", pa.int32()), ("option", pa.int64())])
     for name in ("common.Money", "Orders", ""):
         with pytest.raises(OptionError, match="has no message"):
             schema.find_message_type(name)
-
-
-def test_schemas_are_pickled_with_their_place() -> None:
-    schema = parse(ORDERS, REFERENCES).find_message_type("Refund")
-    again = pickle.loads(pickle.dumps(schema))
-    assert (again.name, again.text, again.references) == (schema.name, ORDERS, REFERENCES)
-    assert (
-        again.arrow_type == schema.arrow_type == pa.struct([("message", pa.int32()), ("option", pa.int64())])
-    )
 
 
 def test_recursive_messages_end_at_spark_s_depth() -> None:
@@ -160,7 +152,6 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
     assert schema.to_depth(1).arrow_type == pa.struct([("n", pa.string())])
     deeper = schema.to_depth(4)
     assert deeper.arrow_type.field("b").type == of
-    assert pickle.loads(pickle.dumps(deeper)).arrow_type == deeper.arrow_type
     with pytest.raises(
         OptionError, match="message P contains itself: set recursiveFieldMaxDepth to 1 or more"
     ):
@@ -352,15 +343,13 @@ def test_descriptors_are_the_schemas_that_they_were_compiled_from(seed: int) -> 
             assert order_of(result.root) == judged_order(judge)
 
 
-def test_a_descriptor_travels_as_its_own_text_and_imports_descriptors() -> None:
+def test_a_descriptor_keeps_its_own_text_and_imports_descriptors() -> None:
     money = 'syntax = "proto3"; package common; message Money { int64 units = 1; }'
     text = 'syntax = "proto3"; import "common/money.proto"; message A { common.Money m = 1; message B {} }'
     references = {"common/money.proto": money}
     content = encoded(descriptor_of(text, references))
     for given in (money, encoded(descriptor_of(text, references, "common/money.proto"))):
-        schema: Schema = pickle.loads(
-            pickle.dumps(parse(content, {"common/money.proto": given}).find_message_type("A.B"))
-        )
+        schema = parse(content, {"common/money.proto": given}).find_message_type("A.B")
         assert (schema.text, schema.name, schema.indexes) == (content, "A.B", (0, 0))
         assert str(parse(content, {"common/money.proto": given}).arrow_type) == (
             "struct<m: struct<units: int64>>"

@@ -25,7 +25,7 @@ from ..columns import Columns, Flags, Room, make_decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
-from .schema import JsonType, Schema
+from .schema import ANY, JsonType, Schema
 
 _MICROS: Final = {"timestamp": 1000, "": 1_000_000}
 _DOUBLE_LIMITS: Final = {
@@ -50,12 +50,12 @@ class Node:
 class Layout:
     """The nodes of ``arrow_type``; ``reader`` adds which fields are required, and what texts and numbers are.
 
-    Without a reader's schema, a string column takes any value, as the text of its JSON, as Spark's
-    ``from_json`` does.
+    Where that is ``ANY``, a string column takes any value, as the text of its JSON, as Spark's ``from_json``
+    does.
     """
 
     arrow_type: pa.DataType
-    reader: JsonType | None
+    reader: JsonType
     nodes: list[Node] = field(default_factory=list)
     table: list[list[int]] = field(default_factory=list)
     fields: list[int] = field(default_factory=list)
@@ -64,8 +64,7 @@ class Layout:
     names: bytearray = field(default_factory=bytearray)
 
     def __post_init__(self) -> None:
-        nullable = self.reader is None or self.reader.nullable
-        self._add(self.arrow_type, nullable, self.reader, "", False)
+        self._add(self.arrow_type, self.reader.nullable, self.reader, "", False)
 
     @property
     def tables(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -81,9 +80,7 @@ class Layout:
         """The names of all fields, one after the other."""
         return byte_array(bytes(self.names) or b"\0")
 
-    def _add(
-        self, of: pa.DataType, nullable: bool, reader: JsonType | None, path: str, is_repeated: bool
-    ) -> Node:
+    def _add(self, of: pa.DataType, nullable: bool, reader: JsonType, path: str, is_repeated: bool) -> Node:
         node = Node(len(self.nodes), of, path, is_repeated)
         self.nodes.append(node)
         row = [0] * ops.NODE
@@ -96,10 +93,7 @@ class Layout:
             self._map(node, reader)
             row[0], row[6:] = ops.MAP, [child.index for child in node.children]
         elif pa.types.is_list(of):
-            items = reader.items if reader is not None else None
-            node.children.append(
-                self._add(of.value_type, _may_be_null(of.value_field, items), items, path, True)
-            )
+            self._add_item(node, of.value_field, reader.item_type)
             row[0], row[6] = ops.LIST, node.children[0].index
         else:
             row[:3] = _leaf(of, reader, path)
@@ -109,13 +103,15 @@ class Layout:
         row[5] = len(self.nulls) - row[4]
         return node
 
-    def _struct(self, node: Node, reader: JsonType | None) -> None:
-        known = {item.name: item.type for item in reader.fields} if reader is not None else {}
+    def _add_item(self, node: Node, column: pa.Field, reader: JsonType) -> None:
+        """Add the items of an array, or the values of a map."""
+        nullable = column.nullable and reader.nullable
+        node.children.append(self._add(column.type, nullable, reader, node.path, True))
+
+    def _struct(self, node: Node, reader: JsonType) -> None:
         for column in node.type:
-            given = known.get(column.name)
-            nullable = column.nullable and (
-                given is None or reader is None or reader.may_lack(column.name) or given.nullable
-            )
+            given = reader.fields.get(column.name, ANY)
+            nullable = column.nullable and (column.name not in reader.required or given.nullable)
             path = inside(node.path, column.name)
             node.children.append(self._add(column.type, nullable, given, path, node.is_repeated))
 
@@ -141,26 +137,19 @@ class Layout:
             self.names += name
         return location, count
 
-    def _map(self, node: Node, reader: JsonType | None) -> None:
+    def _map(self, node: Node, reader: JsonType) -> None:
         of = node.type
         if not pa.types.is_string(of.key_type):
             raise OptionError(
                 f"{_name_path(node.path)}: keys of a JSON object are strings, not "
                 f"{of.key_type}: name MAP<STRING, …> in .schema()"
             )
-        values = reader.items if reader is not None else None
-        node.children.append(self._add(of.key_type, False, None, node.path, True))
-        node.children.append(
-            self._add(of.item_type, _may_be_null(of.item_field, values), values, node.path, True)
-        )
+        node.children.append(self._add(of.key_type, False, ANY, node.path, True))
+        self._add_item(node, of.item_field, reader.item_type)
 
 
 def _name_path(path: str) -> str:
     return f"column {printable(path)}" if path else "the column"
-
-
-def _may_be_null(column: pa.Field, reader: JsonType | None) -> bool:
-    return bool(column.nullable) and (reader is None or reader.nullable)
 
 
 def _null_with(node: Node) -> Iterator[Node]:
@@ -178,8 +167,7 @@ def _hash(name: bytes) -> int:
     return value
 
 
-def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int, int]:
-    logical = reader.logical if reader is not None else ""
+def _leaf(of: pa.DataType, reader: JsonType, path: str) -> tuple[int, int, int]:
     if pa.types.is_signed_integer(of):
         return ops.INTEGER, -(2 ** (of.bit_width - 1)), 2 ** (of.bit_width - 1) - 1
     if of in _DOUBLE_LIMITS:
@@ -187,12 +175,11 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
     if pa.types.is_decimal128(of):
         return ops.DECIMAL, of.precision, of.scale
     if pa.types.is_string(of):
-        is_text = reader is None or reader.kind != "string"
-        return (ops.TEXT if is_text else ops.STRING), 0, 0
+        return (ops.STRING if reader.kind == "string" else ops.TEXT), 0, 0
     if pa.types.is_timestamp(of) and of.unit == "us":
-        return ops.TIMESTAMP, (0 if of.tz is None else _MICROS.get(logical, 0)), int(of.tz is not None)
+        return ops.TIMESTAMP, (0 if of.tz is None else _MICROS.get(reader.logical, 0)), int(of.tz is not None)
     if pa.types.is_date32(of):
-        return ops.DATE, int(logical == "date"), 0
+        return ops.DATE, int(reader.logical == "date"), 0
     kinds: Any = {pa.null(): ops.EMPTY, pa.bool_(): ops.BOOLEAN, pa.binary(): ops.BINARY}
     if of not in kinds:
         raise OptionError(
@@ -221,7 +208,7 @@ class Decoder:
         target = reader or writer
         assert target is not None or arrow_type is not None
         self.arrow_type = target.arrow_type if arrow_type is None and target is not None else arrow_type
-        self._layout = Layout(self.arrow_type, target.root if target is not None else None)
+        self._layout = Layout(self.arrow_type, ANY if target is None else target.root)
         self._tables, self._names = self._layout.tables, self._layout.name_bytes
         self._paths = tuple(node.path for node in self._layout.nodes)
         self._has_path = np.array([bool(path) for path in self._paths])

@@ -64,9 +64,9 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
                 f"{_named(path)}: keys of a JSON object are strings, not "
                 f"{sql_name(column.key_type)}: cast them to STRING"
             )
-        _check(of.items or ANY, column.item_type, path)
+        _check(of.item_type, column.item_type, path)
     elif is_list(column) and of.kind in ("array", "any"):
-        _check(of.items or ANY, column.value_type, path)
+        _check(of.item_type, column.value_type, path)
     elif pa.types.is_null(column):
         if not of.nullable:
             raise OptionError(f"{_named(path)} is always null, which the JSON schema does not allow: fill it")
@@ -79,17 +79,16 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
 
 
 def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
-    known = {item.name: item.type for item in of.fields}
     names = [item.name for item in column]
     if twice := [name for name in names if names.count(name) > 1]:
         raise OptionError(f"{_named(path)} has the field {quote(twice[0])} twice: rename one")
     for item in column:
         location = inside(path, item.name)
-        if of.kind == "object" and item.name not in known:
+        if of.kind == "object" and item.name not in of.fields:
             raise OptionError(
                 f"the JSON schema has no property {quote(location)}: drop the column, or change the schema"
             )
-        _check(known.get(item.name, of.items or ANY), item.type, location)
+        _check(of.fields.get(item.name, of.item_type), item.type, location)
     missing = sorted(of.required - set(names))
     if missing:
         location = inside(path, missing[0])
@@ -152,15 +151,14 @@ class _Texts:
         return column.cast(pa.string())
 
     def _struct(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
-        known = {item.name: item.type for item in of.fields}
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
         pieces = []
         for field, values in zip(column.type, column.flatten(), strict=True):
             location = inside(path, field.name)
-            given = known.get(field.name, of.items or ANY)
+            given = of.fields.get(field.name, of.item_type)
             is_null = values.is_null().to_numpy(zero_copy_only=False) & is_there
             text = self.of(values, given, location, rows)
-            if not of.may_lack(field.name):
+            if field.name in of.required:
                 if not given.nullable:
                     _refuse(is_null, rows, location, "is null, and the JSON schema requires it")
                 text = text.fill_null("null")
@@ -173,7 +171,7 @@ class _Texts:
 
     def _list(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
-        texts = self._items(column.flatten(), of.items or ANY, path, np.repeat(rows, sizes))
+        texts = self._items(column.flatten(), of.item_type, path, np.repeat(rows, sizes))
         return _null_like(column, _join("[", _group_texts(texts, sizes), "]"))
 
     def _map(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
@@ -185,7 +183,7 @@ class _Texts:
         keys, values = entries.flatten().flatten()
         inner = np.repeat(rows, sizes)
         keys = _quote(_check_strings(keys.cast(pa.string()), ANY, path, inner))
-        texts = _join(_join(keys, ":"), self._items(values, of.items or ANY, path, inner))
+        texts = _join(_join(keys, ":"), self._items(values, of.item_type, path, inner))
         return _null_like(column, _join("{", _group_texts(texts, sizes), "}"))
 
     def _items(self, values: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:

@@ -46,14 +46,15 @@ class JsonType:
     """A type of a schema.
 
     ``kind`` is JSON's name of it, ``map`` for an object without properties, or ``any`` for values of several
-    types. ``required`` names properties, also without ``fields``. ``items`` is the type of an array's items
-    and of a map's values. ``symbols`` are the texts that a string may be. ``logical`` and ``width`` come from
-    the hints of Kafka Connect: timestamp, date, decimal or bytes, and ``connect.type``.
+    types. ``fields`` are an object's properties. ``required`` names properties, also without ``fields``.
+    ``items`` is the type of an array's items and of a map's values. ``symbols`` are the texts that a string
+    may be. ``logical`` and ``width`` come from the hints of Kafka Connect: timestamp, date, decimal or bytes,
+    and ``connect.type``.
     """
 
     kind: str
     nullable: bool = False
-    fields: tuple[JsonField, ...] = ()
+    fields: Mapping[str, JsonType] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     items: JsonType | None = None
     symbols: tuple[str, ...] = ()
@@ -62,28 +63,15 @@ class JsonType:
     precision: int = 0
     scale: int = 0
 
-    def may_lack(self, name: str) -> bool:
-        """True if a value may be without this property."""
-        return name not in self.required
-
     @property
     def item_type(self) -> JsonType:
-        """The type of an array's items and of a map's values."""
-        assert self.items is not None
-        return self.items
+        """The type of items; of a type that has none, ``ANY``."""
+        return self.items or ANY
 
     @property
     def is_open(self) -> bool:
         """True if it says nothing of its values, but which properties are required."""
         return self.kind == "any" or (self.kind == "map" and self.item_type.kind == "any")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JsonField:
-    """A property of an object."""
-
-    name: str
-    type: JsonType
 
 
 ANY: Final = JsonType("any", True)
@@ -94,8 +82,8 @@ def arrow_type_of(of: JsonType) -> pa.DataType:
     if of.kind == "object":
         return pa.struct(
             [
-                pa.field(item.name, arrow_type_of(item.type), of.may_lack(item.name) or item.type.nullable)
-                for item in of.fields
+                pa.field(name, arrow_type_of(item), name not in of.required or item.nullable)
+                for name, item in of.fields.items()
             ]
         )
     if of.kind in ("array", "map"):
@@ -133,10 +121,9 @@ def _either(one: JsonType, other: JsonType) -> JsonType:
     if one.kind != other.kind or one.logical != other.logical or (one.scale != other.scale):
         return ANY
     if one.kind == "object":
-        named = {item.name: item.type for item in one.fields}
-        for item in other.fields:
-            named[item.name] = union([named[item.name], item.type]) if item.name in named else item.type
-        fields = tuple(JsonField(name, of) for name, of in named.items())
+        fields = {**one.fields}
+        for name, of in other.fields.items():
+            fields[name] = union([fields[name], of]) if name in fields else of
         return JsonType("object", fields=fields, required=one.required & other.required)
     if one.kind in ("array", "map"):
         return JsonType(one.kind, items=union([one.item_type, other.item_type]))
@@ -160,13 +147,12 @@ def both(one: JsonType, other: JsonType) -> JsonType | None:
         return None
     if one.kind != "object":
         return replace(one, nullable=nullable, symbols=one.symbols or other.symbols)
-    named = {item.name: item.type for item in one.fields}
-    for item in other.fields:
-        common = both(named[item.name], item.type) if item.name in named else item.type
+    fields = {**one.fields}
+    for name, of in other.fields.items():
+        common = both(fields[name], of) if name in fields else of
         if common is None:
             return None
-        named[item.name] = common
-    fields = tuple(JsonField(name, of) for name, of in named.items())
+        fields[name] = common
     return JsonType("object", nullable, fields, required)
 
 
@@ -390,23 +376,20 @@ class _Parser:
         if not isinstance(properties, dict):
             raise OptionError(f"{place.name}: properties are not an object; write them in {{ }}")
         required = content.get("required", [])
-        names = (
-            frozenset(item for item in required if isinstance(item, str))
-            if isinstance(required, list)
-            else ()
-        )
+        listed = required if isinstance(required, list) else []
+        names = frozenset(item for item in listed if isinstance(item, str))
         if not properties:
             items = self._values(content, place)
-            return None if items is None else JsonType("map", items=items, required=frozenset(names))
+            return None if items is None else JsonType("map", items=items, required=names)
         types = {name: self.type_of(item, place.inside(name)) for name, item in properties.items()}
-        fields = [JsonField(name, of) for name, of in types.items() if of is not None]
         indexes = {
             name: item.get("connect.index") if isinstance(item, dict) else None
             for name, item in properties.items()
         }
         if all(type(index) is int for index in indexes.values()):
-            fields.sort(key=lambda item: int(indexes[item.name] or 0))
-        return JsonType("object", fields=tuple(fields), required=frozenset(names))
+            types = {name: types[name] for name in sorted(types, key=lambda name: indexes[name])}
+        fields = {name: of for name, of in types.items() if of is not None}
+        return JsonType("object", fields=fields, required=names)
 
     def _values(self, content: dict[str, Any], place: _Place) -> JsonType | None:
         """The type of a map's values."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,54 +15,39 @@ from ..records.arrays import Int32s, Int64s, Uint8s, byte_array
 
 
 class Fault(IntEnum):
-    """The reason why a message has no value; ``NONE`` for a message that has one."""
+    """The reason why a message has no value; ``NONE`` for a message that has one.
 
-    NONE = 0
-    TRUNCATED = 1
-    TRAILING_BYTES = 2
-    BAD_LENGTH = 3
-    BAD_VARINT = 4
-    BAD_UNION_BRANCH = 5
-    BAD_ENUM_INDEX = 6
-    BAD_BOOLEAN = 7
-    BAD_UTF8 = 8
-    TOO_DEEP = 9
-    TOO_LARGE = 10
-    NOT_REPRESENTABLE = 11
-    MISSING_FIELD = 12
-    WRONG_TYPE = 13
-    BAD_JSON = 14
-    BAD_WIRE_TYPE = 15
-    NO_FRAME = 16
-    UNKNOWN_SCHEMA_ID = 17
-    UNRESOLVABLE_SCHEMA = 18
-    BAD_MESSAGE_INDEX = 19
-    BAD_COMPRESSION = 20
+    ``reason`` is a clause that an error or ``_corrupt_record.reason`` shows.
+    """
 
+    reason: str
 
-#: One clause for each fault, which an error or ``_corrupt_record.reason`` shows.
-REASONS: Final[dict[Fault, str]] = {
-    Fault.TRUNCATED: "the message ends before the value does",
-    Fault.TRAILING_BYTES: "bytes follow the value",
-    Fault.BAD_LENGTH: "a length or a count is negative or larger than the message",
-    Fault.BAD_VARINT: "a variable-length integer is longer than its type",
-    Fault.BAD_UNION_BRANCH: "a union has no branch of this index, or the reader's type has no such branch",
-    Fault.BAD_ENUM_INDEX: "an enum has no symbol of this index, or the reader's enum has no such symbol",
-    Fault.BAD_BOOLEAN: "a boolean is neither 0 nor 1",
-    Fault.BAD_UTF8: "a string is not UTF-8",
-    Fault.TOO_DEEP: "the value is nested more deeply than the limit",
-    Fault.TOO_LARGE: "the value takes more memory than the limit",
-    Fault.NOT_REPRESENTABLE: "a date, time or number is outside of the range of its column's type",
-    Fault.MISSING_FIELD: "a required field is missing",
-    Fault.WRONG_TYPE: "a field has another type than its column",
-    Fault.BAD_JSON: "the message is not valid JSON",
-    Fault.BAD_WIRE_TYPE: "a field has a wire type or a number that no field has",
-    Fault.NO_FRAME: "the message does not begin with a schema id",
-    Fault.UNKNOWN_SCHEMA_ID: "the registry has no schema of this id",
-    Fault.UNRESOLVABLE_SCHEMA: "the message's schema cannot be resolved to the reader's schema",
-    Fault.BAD_MESSAGE_INDEX: "the schema has no message type of this index",
-    Fault.BAD_COMPRESSION: "the compressed message cannot be decompressed",
-}
+    def __new__(cls, number: int, reason: str) -> Fault:
+        fault = int.__new__(cls, number)
+        fault._value_, fault.reason = number, reason
+        return fault
+
+    NONE = 0, ""
+    TRUNCATED = 1, "the message ends before the value does"
+    TRAILING_BYTES = 2, "bytes follow the value"
+    BAD_LENGTH = 3, "a length or a count is negative or larger than the message"
+    BAD_VARINT = 4, "a variable-length integer is longer than its type"
+    BAD_UNION_BRANCH = 5, "a union has no branch of this index, or the reader's type has no such branch"
+    BAD_ENUM_INDEX = 6, "an enum has no symbol of this index, or the reader's enum has no such symbol"
+    BAD_BOOLEAN = 7, "a boolean is neither 0 nor 1"
+    BAD_UTF8 = 8, "a string is not UTF-8"
+    TOO_DEEP = 9, "the value is nested more deeply than the limit"
+    TOO_LARGE = 10, "the value takes more memory than the limit"
+    NOT_REPRESENTABLE = 11, "a date, time or number is outside of the range of its column's type"
+    MISSING_FIELD = 12, "a required field is missing"
+    WRONG_TYPE = 13, "a field has another type than its column"
+    BAD_JSON = 14, "the message is not valid JSON"
+    BAD_WIRE_TYPE = 15, "a field has a wire type or a number that no field has"
+    NO_FRAME = 16, "the message does not begin with a schema id"
+    UNKNOWN_SCHEMA_ID = 17, "the registry has no schema of this id"
+    UNRESOLVABLE_SCHEMA = 18, "the message's schema cannot be resolved to the reader's schema"
+    BAD_MESSAGE_INDEX = 19, "the schema has no message type of this index"
+    BAD_COMPRESSION = 20, "the compressed message cannot be decompressed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, c
 from spark_kafkawire.records.columns import Columns, validity_bitmap
 from spark_kafkawire.registry import RegisteredSchema, registry_of
 from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
-from spark_kafkawire.values.payloads import REASONS, Decoded, Fault
+from spark_kafkawire.values.payloads import Decoded, Fault
 from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframe
 
 _Flags = npt.NDArray[np.bool_]
@@ -275,7 +275,7 @@ class MessageDecoder:
         )
         result = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
         for fault in np.unique(frames.faults[frames.faults != Fault.NONE]).tolist():
-            result.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
+            result.blame(np.flatnonzero(frames.faults == fault), Fault(fault).reason)
         if self._type is not None:
             self._decode(self._format, frames, result)
         return result
@@ -318,7 +318,7 @@ class MessageDecoder:
         try:
             result = self._new_decoding(form, key)
         except UnknownSchemaError:  # the registry keeps that for some time itself
-            return _Decoding(None, key.schema_id, REASONS[Fault.UNKNOWN_SCHEMA_ID])
+            return _Decoding(None, key.schema_id, Fault.UNKNOWN_SCHEMA_ID.reason)
         return _DECODINGS.keep(kept, result)
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
@@ -365,7 +365,7 @@ _DECODINGS: Final = Kept[tuple[object, ...], _Decoding](DECODERS_MAX)
 
 
 def _unresolvable(schema_id: int, problem: str) -> _Decoding:
-    return _Decoding(None, schema_id, f"{REASONS[Fault.UNRESOLVABLE_SCHEMA]}: {problem}")
+    return _Decoding(None, schema_id, f"{Fault.UNRESOLVABLE_SCHEMA.reason}: {problem}")
 
 
 def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
@@ -409,7 +409,7 @@ def _blame_each(result: Messages, rows: Int64s, decoded: Decoded) -> None:
     result.reason_of[rows[bad]] = len(result.reasons) + which.ravel()
     for fault, path in distinct.T.tolist():
         location = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
-        result.reasons.append(f"{location}{REASONS[Fault(fault)]}")
+        result.reasons.append(f"{location}{Fault(fault).reason}")
 
 
 def _order_values(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:
@@ -429,7 +429,7 @@ def _strings(raw: pa.BinaryArray) -> Messages:
     result = Messages(raw, strings, np.full(len(raw), -1, np.int64), np.full(len(raw), -1, np.int32))
     bad = np.array(_not_utf8(strings, 0, len(strings)), np.int64)
     if len(bad):
-        result.blame(bad, REASONS[Fault.BAD_UTF8])
+        result.blame(bad, Fault.BAD_UTF8.reason)
         places = np.arange(len(raw))
         result.column = strings.take(pa.array(places, mask=result.reason_of >= 0))
     return result

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
@@ -22,6 +23,15 @@ PRECISION_MAX: Final = 38
 #: Advice in the error for a recursive schema.
 _DEPTH_ADVICE: Final = "set recursiveFieldMaxDepth to 1 or more, or leave that field out of the schema"
 
+#: Numbers in Arrow's buffers that are not int64.
+_DTYPES: Final[dict[pa.DataType, Any]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.date32(): np.int32,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+}
 _NAMES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -54,6 +64,11 @@ def sql_name(of: pa.DataType) -> str:
     if pa.types.is_struct(of):
         return f"STRUCT<{', '.join(f'{item.name}: {sql_name(item.type)}' for item in of)}>"
     return _NAMES.get(of, str(of))
+
+
+def dtype_of(of: pa.DataType) -> Any:
+    """The type of a column's numbers in its buffer."""
+    return _DTYPES.get(of, np.int64)
 
 
 def is_text(of: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import dtype_of
 from ..columns import Columns, Flags, Room, gather_spans, make_decoded, offsets_of
 from ..payloads import Decoded, Payloads
 from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather_decimals
@@ -129,7 +130,7 @@ class _Columns(Columns):
 
 
 def _numbers(node: Node, values: Int64s, sources: Int64s | None) -> npt.NDArray[Any]:
-    dtype = _DTYPES.get(node.type, np.int64)
+    dtype = dtype_of(node.type)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         if sources is None:
             return _from_source(values, next(iter(node.sources), "integer")).astype(dtype, copy=False)
@@ -138,14 +139,6 @@ def _numbers(node: Node, values: Int64s, sources: Int64s | None) -> npt.NDArray[
             is_of = sources == index
             numbers[is_of] = _from_source(values[is_of], source)
         return numbers
-
-
-_DTYPES: Final[dict[pa.DataType, Any]] = {
-    pa.float32(): np.float32,
-    pa.float64(): np.float64,
-    pa.int32(): np.int32,
-    pa.date32(): np.int32,
-}
 
 
 def _from_source(values: Int64s, source: str) -> npt.NDArray[Any]:

@@ -20,7 +20,7 @@ from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
-from ..column_types import inside, sql_name
+from ..column_types import dtype_of, inside, sql_name
 from ..columns import Columns, Flags, Room, make_decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
 from . import kernels as ops
@@ -290,7 +290,7 @@ class _Columns(Columns):
             numbers = np.stack([firsts, seconds], axis=1)
         elif pa.types.is_floating(node.type):
             numbers = self._doubles(marks, firsts, seconds)
-        return numbers.astype(_DTYPES.get(node.type, numbers.dtype), copy=False)
+        return numbers.astype(dtype_of(node.type), copy=False)
 
     def _doubles(self, marks: Uint8s, firsts: Int64s, seconds: Int64s) -> npt.NDArray[np.float64]:
         is_exact = marks == ops.VALUE
@@ -308,13 +308,6 @@ class _Columns(Columns):
         return doubles
 
 
-_DTYPES: Final[dict[Any, Any]] = {
-    pa.int8(): np.int8,
-    pa.int16(): np.int16,
-    pa.int32(): np.int32,
-    pa.date32(): np.int32,
-    pa.float32(): np.float32,
-}
 _POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 _SPECIALS: Final = np.array([-np.inf, np.nan, np.inf])
 

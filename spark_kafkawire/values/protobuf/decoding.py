@@ -12,14 +12,13 @@ from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import dtype_of
 from ..columns import Columns, Flags, Room, check_offsets, gather_spans
 from ..payloads import Decoded, Payloads
 from .kernels import DEPTH_MAX, FRAME, decode_each
 from .resolution import Node, Resolver
 from .schema import Schema
 from .types import Enum, unknown_name
-
-_DTYPES: Final = {pa.int32(): np.int32, pa.int64(): np.int64}
 
 
 class _Columns(Columns):
@@ -95,7 +94,7 @@ def _numbers(node: Node, values: Int64s) -> npt.NDArray[Any]:
         return values & 0xFFFFFFFF
     if node.type == pa.int64() and node.kind == "sfixed32":
         return values.astype(np.int32).astype(np.int64)
-    return values.astype(_DTYPES.get(node.type, np.int64), copy=False)
+    return values.astype(dtype_of(node.type), copy=False)
 
 
 def _names(enum: Enum, values: Int64s, is_null: Flags | None) -> pa.Array:

@@ -17,54 +17,34 @@ from spark_kafkawire.errors import LimitError, OptionError, counted, printable, 
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
-from ..column_types import inside, is_list, sql_name
+from ..column_types import dtype_of, inside, is_list, sql_name
 from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, join_streams
 from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
 from .schema import Schema
-from .types import DELIMITED, Enum, Field, Message, fields_by_name, name_of, unknown_number
+from .types import (
+    DELIMITED,
+    FIXED32,
+    FIXED64,
+    SCALARS,
+    Enum,
+    Field,
+    Message,
+    fields_by_name,
+    name_of,
+    unknown_number,
+)
 
-#: Columns that fit a type, the narrowest one first.
-_INT32: Final = (pa.int32(), pa.int8(), pa.int16())
-_INT64: Final = (pa.int64(), *_INT32)
-_FITTING: Final[dict[str, tuple[pa.DataType, ...]]] = {
-    "int32": _INT32,
-    "sint32": _INT32,
-    "sfixed32": _INT32,
-    "uint32": _INT64,
-    "fixed32": _INT64,
-    "int64": _INT64,
-    "sint64": _INT64,
-    "sfixed64": _INT64,
-    "uint64": _INT64,
-    "fixed64": _INT64,
-    "bool": (pa.bool_(),),
-    "float": (pa.float32(),),
-    "double": (pa.float64(), pa.float32()),
-    "string": (pa.string(), pa.large_string()),
-    "bytes": (pa.binary(), pa.large_binary()),
-    "enum": (pa.string(), pa.large_string(), pa.int32()),
+_UNSIGNED: Final = ("uint32", "fixed32")
+#: Columns that fit, besides those of the scalar's own Arrow type.
+_FITTING: Final[dict[pa.DataType, tuple[pa.DataType, ...]]] = {
+    pa.int32(): (pa.int8(), pa.int16()),
+    pa.int64(): (pa.int32(), pa.int8(), pa.int16()),
+    pa.float64(): (pa.float32(),),
+    pa.string(): (pa.large_string(),),
+    pa.binary(): (pa.large_binary(),),
 }
-_OPS: Final = {
-    "sint32": ops.ZIGZAG,
-    "sint64": ops.ZIGZAG,
-    "fixed32": ops.RAW4,
-    "sfixed32": ops.RAW4,
-    "float": ops.RAW4,
-    "fixed64": ops.RAW8,
-    "sfixed64": ops.RAW8,
-    "double": ops.RAW8,
-    "string": ops.SPAN,
-    "bytes": ops.SPAN,
-}
-_DTYPES: Final[dict[pa.DataType, npt.DTypeLike]] = {
-    pa.int8(): np.int8,
-    pa.int16(): np.int16,
-    pa.int32(): np.int32,
-    pa.int64(): np.int64,
-    pa.float32(): np.float32,
-    pa.float64(): np.float64,
-}
+_OPS: Final = {FIXED32: ops.RAW4, FIXED64: ops.RAW8, DELIMITED: ops.SPAN}
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS: Final = Field("seconds", 1, "int64", has_presence=False)
 _NANOS: Final = Field("nanos", 2, "int32", has_presence=False)
@@ -173,7 +153,7 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_boolean(column.type):
         flags: npt.NDArray[Any] = column.fill_null(False).to_numpy(zero_copy_only=False)
         return flags
-    dtype = np.dtype(_DTYPES[column.type])
+    dtype = np.dtype(dtype_of(column.type))
     if not len(column):
         return np.zeros(0, dtype)
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
@@ -274,13 +254,14 @@ class Fitting:
             if each.message.time is not None and _is_time(of, each.message.time):
                 return Slot(self._time(of, depth), location, flag, is_required)
             return Slot(self._message(each.message, of, path, depth + 1), location, flag, is_required)
-        if of not in _FITTING[each.kind]:
-            targets = " or ".join(dict.fromkeys(sql_name(fitting) for fitting in _FITTING[each.kind]))
+        fitting = _fitting(each.kind)
+        if of not in fitting:
+            targets = " or ".join(dict.fromkeys(map(sql_name, fitting)))
             raise OptionError(
                 f"{_field(path)} of type {each.kind} cannot be written from "
                 f"{sql_name(of)}: cast it to {targets}"
             )
-        op = _OPS.get(each.kind, ops.VARINT)
+        op = ops.ZIGZAG if each.kind.startswith("sint") else _OPS.get(each.wire_type, ops.VARINT)
         stream = self._stream(2 if op == ops.SPAN else 1)
         scope.append(_instruction(each, op, -1, flag, stream, 0))
         return Slot(_feed(each, of, location, stream), location, flag, is_required, each.has_presence)
@@ -322,12 +303,18 @@ def _tag_key(instruction: list[int]) -> int:
     return instruction[ops.TAG]
 
 
+def _fitting(kind: str) -> tuple[pa.DataType, ...]:
+    """The types of columns that fit a scalar, the narrowest one first."""
+    of = pa.int64() if kind in _UNSIGNED else SCALARS[kind][0]
+    return of, *_FITTING.get(of, ()), *((pa.int32(),) if kind == "enum" else ())
+
+
 def _feed(each: Field, of: pa.DataType, place: Place, stream: int) -> Feed:
     if each.kind in ("string", "bytes"):
         return Spans(place, stream)
     if each.kind == "enum" and of != pa.int32():
         return Names(place, stream, each.enum)
-    if each.kind in ("uint32", "fixed32"):
+    if each.kind in _UNSIGNED:
         return Unsigned(place, stream, each.kind)
     return Numbers(stream, {"float": _bits_of_floats, "double": _bits_of_doubles}.get(each.kind, _numbers))
 

@@ -14,29 +14,24 @@ from spark_kafkawire.records.arrays import Int64s
 from ..column_types import inside, sql_name
 from ..payloads import Fault
 from . import kernels as ops
-from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, name_of
+from .types import (
+    DELIMITED,
+    DURATION,
+    FIXED32,
+    FIXED64,
+    SCALARS,
+    TIMESTAMP,
+    Enum,
+    Field,
+    Message,
+    fields_by_name,
+    name_of,
+)
 
-_OPS: Final = {
-    "int32": ops.INT32,
-    "uint32": ops.INT32,
-    "enum": ops.INT32,
-    "bool": ops.BOOLEAN,
-    "sint32": ops.SINT32,
-    "sint64": ops.SINT64,
-    "string": ops.SPAN,
-    "bytes": ops.SPAN,
-}
-_FIXED: Final = ("fixed32", "sfixed32", "fixed64", "sfixed64", "float", "double")
-#: Columns that a user may choose for a type, besides its own.
-_WIDER: Final = {
-    "int32": (pa.int64(),),
-    "sint32": (pa.int64(),),
-    "sfixed32": (pa.int64(),),
-    "uint32": (pa.int64(),),
-    "fixed32": (pa.int64(),),
-    "float": (pa.float64(),),
-    "enum": (pa.int32(),),
-}
+_OPS: Final = {"enum": ops.INT32, "bool": ops.BOOLEAN, "sint32": ops.SINT32, "sint64": ops.SINT64}
+_OPS_OF_WIRE: Final = {FIXED32: ops.FIXED, FIXED64: ops.FIXED, DELIMITED: ops.SPAN}
+#: Columns that a user may choose, besides those of the scalar's own Arrow type.
+_WIDER: Final = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
 _SECONDS: Final = Field("seconds", 1, "int64")
 _NANOS: Final = Field("nanos", 2, "int32")
 
@@ -335,8 +330,11 @@ class Resolver:
         self, reader: Field, of: pa.DataType, domain: int, flag: int, path: str
     ) -> tuple[Node, int, int]:
         kind = reader.kind
-        _expect(of == SCALARS[kind][0] or of in _WIDER.get(kind, ()), reader, of, path)
-        op = ops.FIXED if kind in _FIXED else _OPS.get(kind, ops.INT64)
+        own, wire_type, _ = SCALARS[kind]
+        wider = pa.int32() if kind == "enum" else _WIDER.get(own)
+        _expect(of in (own, wider), reader, of, path)
+        of_varint = _OPS.get(kind, ops.INT32 if own == pa.int32() else ops.INT64)
+        op = _OPS_OF_WIRE.get(wire_type, of_varint)
         if kind == "enum" and reader.enum.is_closed:
             op = ops.CLOSED_ENUM
         stream = self._stream(domain, 2 if op == ops.SPAN else 1)

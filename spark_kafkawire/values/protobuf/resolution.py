@@ -83,11 +83,16 @@ class Program:
 
 
 @dataclass(slots=True)
-class _Member:
-    """A member of a oneof: the fields of its instruction, and what clears it."""
+class _Slot:
+    """A field in the slots of a domain: its path, its flag and that of the message around it, -1 for none,
+    the fields of its instruction, and what takes it away."""
 
-    instruction: list[int]
-    cleared: list[int]
+    domain: int
+    path: str = ""
+    around: int = -1
+    flag: int = -1
+    instruction: list[int] = field(default_factory=list)
+    cleared: list[int] = field(default_factory=list)
 
 
 class Resolver:
@@ -109,7 +114,7 @@ class Resolver:
                 f"{name_of(reader)} cannot be read as {sql_name(arrow_type)}: name a "
                 "struct in .schema(), or leave it out"
             )
-        root = self._struct(writer, reader, arrow_type, 0, -1, "", [])
+        root = self._struct(writer, reader, arrow_type, _Slot(0))
         code: list[int] = []
         scopes: list[int] = []
         for scope in self.scopes:
@@ -151,47 +156,35 @@ class Resolver:
 
     # Messages
 
-    def _struct(
-        self,
-        writer: Message,
-        reader: Message,
-        of: pa.DataType,
-        domain: int,
-        flag: int,
-        path: str,
-        cleared: list[int],
-    ) -> Node:
-        """A message in a slot of a domain. ``cleared`` collects what takes its fields away."""
+    def _struct(self, writer: Message, reader: Message, of: pa.DataType, slot: _Slot) -> Node:
+        """A message in a slot, which collects what takes the message's fields away."""
         wanted = _columns(reader, of)
         scope: list[list[int]] = []
         self.scopes.append(scope)
         written = {item.number: item for item in writer.fields}
         nodes: dict[str, Node] = {}
-        oneofs: dict[str, list[_Member]] = {}
+        oneofs: dict[str, list[_Slot]] = {}
         for item in reader.fields:
-            location = inside(path, item.name)
-            member = _Member([], [])
+            member = _Slot(slot.domain, inside(slot.path, item.name), slot.flag)
             if item.name in wanted:
                 source = written.get(item.number, item)
-                nodes[item.name] = self._field(
-                    source, item, wanted[item.name], domain, flag, location, member
-                )
+                nodes[item.name] = self._field(source, item, wanted[item.name], member)
             elif item.label == "required" or item.oneof:
-                self._unread(item, domain, flag, location, member)
+                self._unread(item, member)
             else:
                 continue
             scope.append(member.instruction)
-            cleared += member.cleared
+            slot.cleared += member.cleared
             if item.oneof:
                 oneofs.setdefault(item.oneof, []).append(member)
         for members in oneofs.values():
-            self._exclude(members, domain, cleared)
-        return Node("struct", of, flag, children=tuple(nodes[name] for name in wanted))
+            self._exclude(members, slot)
+        return Node("struct", of, slot.flag, children=tuple(nodes[name] for name in wanted))
 
-    def _exclude(self, members: list[_Member], domain: int, cleared: list[int]) -> None:
+    def _exclude(self, members: list[_Slot], around: _Slot) -> None:
         """Let each member of a oneof take away the others."""
-        flag, location = self._flag(domain), len(self.table)
-        cleared += (flag, -1, -1)
+        flag, location = self._flag(around.domain), len(self.table)
+        around.cleared += (flag, -1, -1)
         for member in members:
             self.table += member.cleared
         for member in members:
@@ -199,147 +192,113 @@ class Resolver:
             member.instruction[ops.CLEARED] = location
             member.instruction[ops.CLEARED_COUNT] = (len(self.table) - location) // 3
 
-    def _unread(self, each: Field, domain: int, around: int, path: str, member: _Member) -> None:
+    def _unread(self, each: Field, slot: _Slot) -> None:
         """A field without a column whose presence counts."""
-        flag = self._flag(domain)
-        member.instruction = self._instruction(each, ops.PRESENT)
-        member.instruction[ops.FLAG] = flag
-        member.instruction[ops.PATH] = self._path(path)
-        member.cleared = [flag, -1, -1]
-        self._require(each, domain, around, flag, path)
+        self._add_flag(slot)
+        slot.instruction = self._instruction(each, ops.PRESENT)
+        slot.instruction[ops.FLAG] = slot.flag
+        slot.instruction[ops.PATH] = self._path(slot.path)
+        self._require(each, slot)
 
-    def _require(self, each: Field, domain: int, around: int, flag: int, path: str) -> None:
+    def _add_flag(self, slot: _Slot) -> None:
+        slot.flag = self._flag(slot.domain)
+        slot.cleared = [slot.flag, -1, -1]
+
+    def _require(self, each: Field, slot: _Slot) -> None:
         if each.label == "required":
-            self.domains[domain].required += (around, flag, self._path(path))
+            self.domains[slot.domain].required += (slot.around, slot.flag, self._path(slot.path))
 
     def _path(self, path: str) -> int:
         return self.paths.setdefault(path, len(self.paths))
 
     # Fields
 
-    def _field(
-        self,
-        writer: Field,
-        reader: Field,
-        of: pa.DataType,
-        domain: int,
-        around: int,
-        path: str,
-        member: _Member,
-    ) -> Node:
+    def _field(self, writer: Field, reader: Field, of: pa.DataType, slot: _Slot) -> Node:
         if not reads(writer, reader):
-            member.instruction = self._instruction(reader, ops.FAIL)
-            member.instruction[ops.ARG] = Fault.UNRESOLVABLE_SCHEMA
+            slot.instruction = self._instruction(reader, ops.FAIL)
+            slot.instruction[ops.ARG] = Fault.UNRESOLVABLE_SCHEMA
             writer = reader
         if reader.is_repeated:
-            node = self._resolve_repeated(writer, reader, of, domain, path, member)
-        else:
-            flag = self._flag(domain)
-            member.cleared = [flag, -1, -1]
-            node = self._value(writer, reader, of, domain, flag, path, member)
-            node.is_null = reader.default is None and reader.label != "required"
-            node.default = reader.default
-            self._require(reader, domain, around, flag, path)
+            return self._resolve_repeated(writer, reader, of, slot)
+        self._add_flag(slot)
+        node = self._value(writer, reader, of, slot)
+        node.is_null = reader.default is None and reader.label != "required"
+        node.default = reader.default
+        self._require(reader, slot)
         return node
 
-    def _resolve_repeated(
-        self, writer: Field, reader: Field, of: pa.DataType, domain: int, path: str, member: _Member
-    ) -> Node:
+    def _resolve_repeated(self, writer: Field, reader: Field, of: pa.DataType, slot: _Slot) -> Node:
         is_type = pa.types.is_map if reader.label == "map" else pa.types.is_list
-        _expect(is_type(of), reader, of, path)
-        stream = self._stream(domain)
+        _expect(is_type(of), reader, of, slot.path)
+        stream = self._stream(slot.domain)
         self.domains.append(Domain())
         items = len(self.domains) - 1
-        self.domains[domain].lists += (stream, items)
-        member.cleared = [items, stream, -1]
-        inside = _Member(member.instruction, [])
+        self.domains[slot.domain].lists += (stream, items)
+        slot.cleared = [items, stream, -1]
+        inside = _Slot(items, slot.path, instruction=slot.instruction)
         if reader.label == "map":
             pairs = pa.struct([pa.field("key", of.key_type), pa.field("value", of.item_type)])
-            node = self._value(writer, reader, pairs, items, -1, path, inside)
+            node = self._value(writer, reader, pairs, inside)
             for child in node.children:
                 child.is_null = False
             children = node.children
         else:
-            children = (self._value(writer, reader, of.value_type, items, -1, path, inside),)
+            children = (self._value(writer, reader, of.value_type, inside),)
         # What is taken away with an item are domains: flags belong to slots that are taken away.
-        member.cleared += [
+        slot.cleared += [
             entry if location % 3 < 2 or entry >= 0 else items
             for location, entry in enumerate(_domains_of(inside.cleared))
         ]
-        member.instruction = inside.instruction
-        member.instruction[ops.ITEMS] = items
+        slot.instruction = inside.instruction
+        slot.instruction[ops.ITEMS] = items
         return Node(reader.label, of, stream=stream, domain=items, children=children)
 
-    def _value(
-        self,
-        writer: Field,
-        reader: Field,
-        of: pa.DataType,
-        domain: int,
-        flag: int,
-        path: str,
-        member: _Member,
-    ) -> Node:
-        """One value in a slot of a domain; without a flag, the item of a repeated field."""
+    def _value(self, writer: Field, reader: Field, of: pa.DataType, slot: _Slot) -> Node:
+        """One value in a slot; without a flag, the item of a repeated field."""
         if reader.is_message:
-            node, op, arg = self._message(writer, reader, of, domain, flag, path, member)
+            node, op, arg = self._message(writer, reader, of, slot)
         else:
-            node, op, arg = self._scalar(reader, of, domain, flag, path)
-        failing, instruction = member.instruction, self._instruction(reader, op)
-        instruction[ops.FLAG], instruction[ops.STREAM], instruction[ops.ARG] = flag, node.stream, arg
+            node, op, arg = self._scalar(reader, of, slot)
+        failing, instruction = slot.instruction, self._instruction(reader, op)
+        instruction[ops.FLAG], instruction[ops.STREAM], instruction[ops.ARG] = slot.flag, node.stream, arg
         if op == ops.CLOSED_ENUM:
             numbers = sorted({number for _, number in reader.enum.values})
             instruction[ops.ARG], instruction[ops.ARG2] = len(self.table), len(numbers)
             self.table += numbers
-        member.instruction = failing or instruction
-        member.instruction[ops.PATH] = self._path(path)
+        slot.instruction = failing or instruction
+        slot.instruction[ops.PATH] = self._path(slot.path)
         return node
 
-    def _message(
-        self,
-        writer: Field,
-        reader: Field,
-        of: pa.DataType,
-        domain: int,
-        flag: int,
-        path: str,
-        member: _Member,
-    ) -> tuple[Node, int, int]:
+    def _message(self, writer: Field, reader: Field, of: pa.DataType, slot: _Slot) -> tuple[Node, int, int]:
         scope = len(self.scopes)
         wrote = writer.message if writer.is_message else reader.message
         if of not in (TIMESTAMP, DURATION):
-            _expect(pa.types.is_struct(of), reader, of, path)
-            return (
-                self._struct(wrote, reader.message, of, domain, flag, path, member.cleared),
-                ops.MESSAGE,
-                scope,
-            )
-        _expect(reader.message.time == of, reader, of, path)
+            _expect(pa.types.is_struct(of), reader, of, slot.path)
+            return self._struct(wrote, reader.message, of, slot), ops.MESSAGE, scope
+        _expect(reader.message.time == of, reader, of, slot.path)
         self.scopes.append([])
         parts = []
         for part in (_SECONDS, _NANOS):
-            inside = _Member([], [])
-            parts.append(self._field(part, part, SCALARS[part.kind][0], domain, flag, path, inside))
+            inside = _Slot(slot.domain, slot.path, slot.flag)
+            parts.append(self._field(part, part, SCALARS[part.kind][0], inside))
             parts[-1].is_null, parts[-1].default = False, 0
-            member.cleared += inside.cleared
+            slot.cleared += inside.cleared
             self.scopes[scope].append(inside.instruction)
         self.scopes[scope][0][ops.OP] = ops.SECONDS
-        return Node("time", of, flag, children=tuple(parts)), ops.MESSAGE, scope
+        return Node("time", of, slot.flag, children=tuple(parts)), ops.MESSAGE, scope
 
-    def _scalar(
-        self, reader: Field, of: pa.DataType, domain: int, flag: int, path: str
-    ) -> tuple[Node, int, int]:
+    def _scalar(self, reader: Field, of: pa.DataType, slot: _Slot) -> tuple[Node, int, int]:
         kind = reader.kind
         own, wire_type, _ = SCALARS[kind]
         wider = pa.int32() if kind == "enum" else _WIDER.get(own)
-        _expect(of in (own, wider), reader, of, path)
+        _expect(of in (own, wider), reader, of, slot.path)
         of_varint = _OPS.get(kind, ops.INT32 if own == pa.int32() else ops.INT64)
         op = _OPS_OF_WIRE.get(wire_type, of_varint)
         if kind == "enum" and reader.enum.is_closed:
             op = ops.CLOSED_ENUM
-        stream = self._stream(domain, 2 if op == ops.SPAN else 1)
+        stream = self._stream(slot.domain, 2 if op == ops.SPAN else 1)
         enum = reader.enum if kind == "enum" else None
-        return Node(kind, of, flag, stream, enum=enum), op, int(kind == "string")
+        return Node(kind, of, slot.flag, stream, enum=enum), op, int(kind == "string")
 
 
 def _columns(message: Message, of: pa.DataType) -> dict[str, pa.DataType]:

@@ -25,7 +25,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Union
 from urllib.parse import quote
 
@@ -184,20 +184,6 @@ def schema_in(found: Mapping[str, Any]) -> Schema:
     return Schema(form, _field(found, "schema", str), tuple(map(_reference, references or ())))
 
 
-def parse_registered(
-    found: Mapping[str, Any], *, schema_id: int | None = None, guid: str | None = None
-) -> RegisteredSchema:
-    """The schema of an answer, without its dependencies. Raises ``ConnectFailed`` (retriable) if the answer
-    is for another id or GUID; many registries repeat neither of them."""
-    answered_id = number_in(found, "id", -1 if schema_id is None else schema_id)
-    if schema_id is not None and answered_id != schema_id:
-        _raise_broken(f"is for schema id {answered_id}")
-    answered_guid = _field(found, "guid", str, guid or "")
-    if guid is not None and answered_guid.lower() != guid:
-        _raise_broken(f"is for schema GUID {printable(answered_guid)}")
-    return RegisteredSchema(answered_id, schema_in(found))
-
-
 def version_in(found: Mapping[str, Any], subject: str, version: int | None) -> RegisteredSchema:
     """The schema of an answer about a version of a subject, None for the latest one, without its
     dependencies. Raises ``ConnectFailed`` (retriable) if the answer has no id or no version, or is for
@@ -229,10 +215,7 @@ def request_of(schema: Schema) -> bytes:
     if schema.format != AVRO:  # registries of old know no other format, and no name of it
         body["schemaType"] = schema.format
     if schema.references:
-        body["references"] = [
-            {"name": item.name, "subject": item.subject, "version": item.version}
-            for item in schema.references
-        ]
+        body["references"] = [asdict(item) for item in schema.references]
     return json.dumps(body).encode()
 
 
@@ -317,10 +300,12 @@ class Registry:
 
         def fetch(turn: _Turn) -> RegisteredSchema:
             result = self._request(turn, "GET", f"/schemas/ids/{schema_id}{query}")
-            return self._resolve(turn, parse_registered(result, schema_id=schema_id), subject)
+            answered = number_in(result, "id", schema_id)  # many registries repeat neither an id nor a GUID
+            if answered != schema_id:
+                _raise_broken(f"is for schema id {answered}")
+            return self._resolve(turn, RegisteredSchema(schema_id, schema_in(result)), subject)
 
-        what = f"schema id {schema_id}"
-        return self._kept(("id", schema_id, query), what, fetch)
+        return self._kept(("id", schema_id, query), f"schema id {schema_id}", fetch)
 
     def schema_of_guid(self, guid: bytes) -> RegisteredSchema:
         """The schema of a GUID, 16 bytes. Raises as ``schema`` does."""
@@ -328,10 +313,12 @@ class Registry:
 
         def fetch(turn: _Turn) -> RegisteredSchema:
             result = self._request(turn, "GET", f"/schemas/guids/{text}")
-            return self._resolve(turn, parse_registered(result, guid=text), None)
+            answered = _field(result, "guid", str, text)
+            if answered.lower() != text:
+                _raise_broken(f"is for schema GUID {printable(answered)}")
+            return self._resolve(turn, RegisteredSchema(number_in(result, "id", -1), schema_in(result)), None)
 
-        what = f"schema GUID {text}"
-        return self._kept(("guid", guid), what, fetch)
+        return self._kept(("guid", guid), f"schema GUID {text}", fetch)
 
     def latest(self, subject: str) -> RegisteredSchema:
         """The newest version of a subject, which is asked for each time. Raises as ``schema`` does."""
@@ -342,8 +329,9 @@ class Registry:
     def version(self, subject: str, number: int) -> RegisteredSchema:
         """A version of a subject. Raises as ``schema`` does."""
         what = f"version {number} of subject {printable(subject)}"
-        key = "version", subject, number
-        return self._kept(key, what, lambda turn: self._version(turn, subject, number))
+        return self._kept(
+            ("version", subject, number), what, lambda turn: self._version(turn, subject, number)
+        )
 
     def register(self, subject: str, schema: Schema) -> int:
         """Register a schema and return its id: a registered one again gets the id that it has.
@@ -394,13 +382,7 @@ class Registry:
         """The schema with the texts of all that it imports."""
         texts: dict[str, tuple[Reference, str]] = {}
         self._add_imports(turn, result.schema, texts, _context_of(subject), 0)
-        return RegisteredSchema(
-            result.id,
-            result.schema,
-            tuple((name, text) for name, (_, text) in texts.items()),
-            result.subject,
-            result.version,
-        )
+        return replace(result, dependencies=tuple((name, text) for name, (_, text) in texts.items()))
 
     def _add_imports(
         self, turn: _Turn, schema: Schema, texts: dict[str, tuple[Reference, str]], context: str, depth: int

@@ -117,3 +117,14 @@ def payloads_of(column: pa.BinaryArray | pa.LargeBinaryArray) -> Payloads:
         is_null = column.is_null().to_numpy(zero_copy_only=False)
         starts, stops = np.where(is_null, -1, starts), np.where(is_null, -1, stops)
     return Payloads(byte_array(data if data is not None else b""), starts, stops)
+
+
+def encode_integer(value: int) -> bytes:
+    """A zigzag integer of 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from ..records.arrays import Int64s, Uint8s, byte_array
 from ..records.columns import header_pairs
-from .payloads import Fault, Payloads, payloads_of
+from .payloads import Fault, Payloads, encode_integer, payloads_of
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -303,19 +303,6 @@ def id_prefix(schema_id: int) -> bytes:
     return bytes([_ID]) + schema_id.to_bytes(4, "big")
 
 
-def guid_header(guid: bytes) -> bytes:
-    """The value of the header that names a schema by its GUID."""
-    return bytes([_GUID]) + guid
-
-
 def message_indexes(indexes: tuple[int, ...]) -> bytes:
     """The place of a Protobuf type, as it is written behind an id or a GUID."""
-    return b"\0" if indexes == (0,) else b"".join(map(_varint, (len(indexes), *indexes)))
-
-
-def _varint(number: int) -> bytes:
-    rest, out = number << 1, bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*out, rest])
+    return b"\0" if indexes == (0,) else b"".join(map(encode_integer, (len(indexes), *indexes)))

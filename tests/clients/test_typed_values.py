@@ -31,9 +31,9 @@ from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
 from spark_kafkawire.records.arrow import CORRUPT_TYPE
 from spark_kafkawire.records.columns import HEADERS, Columns
 from spark_kafkawire.values.formats import FixedSchema
-from spark_kafkawire.values.registry_frame import guid_header, id_prefix
+from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.avro_messages import V1, V2, V3, framed, payload, record
-from tests.support.fake_registry import FakeRegistry, cut, slow, status
+from tests.support.fake_registry import FakeRegistry, cut, guid_header, slow, status
 
 PARTITION: Final = TopicPartition("orders", 3)
 #: What a request of these tests may take: one try, and a short deadline.

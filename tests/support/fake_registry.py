@@ -35,6 +35,11 @@ Fault = Callable[[BaseHTTPRequestHandler], None]
 Lie = Callable[[str, int, dict[str, Any]], Fault | None]
 
 
+def guid_header(guid: bytes) -> bytes:
+    """The value of the header that names a schema by its GUID."""
+    return b"\1" + guid
+
+
 def status(code: int, body: bytes = b"", **headers: str) -> Fault:
     """A status with any body."""
 

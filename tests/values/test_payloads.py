@@ -20,12 +20,12 @@ from spark_kafkawire.values.registry_frame import (
     VALUE_HEADER,
     Framed,
     SchemaIdSource,
-    guid_header,
     id_prefix,
     message_indexes,
     unframe,
 )
 from tests.support.cases import for_each
+from tests.support.fake_registry import guid_header
 
 
 def messages(payloads: Payloads) -> list[bytes | None]:

@@ -20,9 +20,10 @@ from spark_kafkawire.records.compiler import expect
 
 from ..column_types import RECURSION_DEPTH, inside, is_binary, is_list, is_text, sql_name
 from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, join_streams
+from ..payloads import encode_integer
 from . import encoding_kernels as ops
 from .encoding_kernels import encode_each
-from .schema import AvroField, AvroType, Schema, arrow_type_of, default_of, encode_default, encode_integer
+from .schema import AvroField, AvroType, Schema, arrow_type_of, default_of, encode_default
 
 #: Bytes of all defaults: in a hostile schema each level doubles them.
 _CONSTANTS_MAX: Final = 1 << 22

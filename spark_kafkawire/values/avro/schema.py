@@ -24,6 +24,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable, quote
 
 from ..column_types import PRECISION_MAX, RECURSION_DEPTH, Nesting, inside, is_list, is_text, sql_name
+from ..payloads import encode_integer
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -625,17 +626,6 @@ def encode_default(value: Any, avro: AvroType) -> bytes:
     if avro.kind in ("bytes", "string"):
         return encode_bytes(value if isinstance(value, bytes) else value.encode())
     return b"" if value is None else bytes([value])
-
-
-def encode_integer(value: int) -> bytes:
-    """A zigzag integer of 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 def encode_bytes(content: bytes) -> bytes:

@@ -25,8 +25,8 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.encoding import Encoder
-from spark_kafkawire.values.avro.schema import encode_bytes, encode_integer, parse
-from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
+from spark_kafkawire.values.avro.schema import encode_bytes, parse
+from spark_kafkawire.values.payloads import Decoded, Fault, encode_integer, payloads_of
 from tests.support.cases import for_each
 from tests.values.avro.drawn import Values, readers, schemas
 from tests.values.avro.judge import Judge, ordered

@@ -137,8 +137,7 @@ class Room:
     """Room for streams of values: ``sizes`` of each, one stream after the other, in arrays of ``dtypes``."""
 
     def __init__(self, sizes: Int64s, *dtypes: npt.DTypeLike) -> None:
-        self.bases = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=self.bases[1:])
+        self.bases = np.append(0, np.cumsum(sizes))
         self._starts: list[int] = self.bases.tolist()
         self.arrays = tuple(room(max(1, self._starts[-1]), dtype) for dtype in dtypes)
 

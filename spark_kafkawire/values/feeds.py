@@ -55,8 +55,7 @@ def join_streams(
     end = np.zeros(1, dtype)
     nothing = end[1:]
     arrays = [parts.get(index, nothing) for index in range(count)]
-    places = np.zeros(count + 1, np.int64)
-    np.cumsum([len(array) for array in arrays], out=places[1:])
+    places = np.append(0, np.cumsum([len(array) for array in arrays], dtype=np.int64))
     return np.concatenate([*arrays, end]).astype(dtype, copy=False), places
 
 

@@ -45,6 +45,7 @@ class Node:
 
 
 SOURCES: Final = ("integer", "f4", "f8")
+_SOURCE_OF: Final = {"int": "integer", "long": "integer", "float": "f4", "double": "f8"}
 
 
 @dataclass(slots=True)
@@ -162,7 +163,31 @@ class Program:
         self.emit(ops.JUMP, b=loop)
         self.aim(loop)
 
-    def enum(self, writer: AvroType, reader: AvroType, stream: int, path: str) -> None:
+    def leaf(
+        self,
+        writer: AvroType,
+        reader: AvroType,
+        path: str,
+        stream: int = -1,
+        factor: int = 1,
+        bounds: int = -1,
+    ) -> None:
+        """Take a number, a boolean, a text or bytes; without a stream, pass over it."""
+        kind = writer.kind
+        if kind in ("int", "long"):
+            self.emit(ops.LONG, stream, factor, int(kind == "int"), path)
+        elif kind in ("float", "double"):
+            self.emit(ops.FIXED, stream, 4 if kind == "float" else 8, path=path)
+        elif kind == "boolean":
+            self.emit(ops.BOOLEAN, stream, path=path)
+        elif kind == "fixed":
+            self.emit(ops.SIZED, stream, writer.size, bounds, path)
+        elif kind == "enum":
+            self._enum(writer, reader, stream, path)
+        else:
+            self.emit(ops.BYTES_OF, stream, int("string" in (kind, reader.kind)), bounds, path)
+
+    def _enum(self, writer: AvroType, reader: AvroType, stream: int, path: str) -> None:
         """Take a symbol, which becomes the reader's."""
         key = (id(writer), id(reader))
         if key not in self._enums:
@@ -187,18 +212,8 @@ class Program:
             self._records[index][1].append(self.emit(ops.CALL, path=path))
         elif kind in ("array", "map"):
             self.items(writer, -1, -1, path, lambda: self.skip(writer.item_type, path))
-        elif kind in ("int", "long"):
-            self.emit(ops.LONG, b=1, c=int(kind == "int"), path=path)
-        elif kind in ("float", "double"):
-            self.emit(ops.FIXED, b=4 if kind == "float" else 8, path=path)
-        elif kind == "boolean":
-            self.emit(ops.BOOLEAN, path=path)
-        elif kind == "fixed":
-            self.emit(ops.SIZED, b=writer.size, c=-1, path=path)
-        elif kind == "enum":
-            self.enum(writer, writer, -1, path)
         elif kind != "null":
-            self.emit(ops.BYTES_OF, b=int(kind == "string"), c=-1, path=path)
+            self.leaf(writer, writer, path)
 
     def finish(self) -> None:
         """End the program, and add what skips its records."""
@@ -372,23 +387,9 @@ class Resolver:
         if factor is None:
             self._fail(Fault.UNRESOLVABLE_SCHEMA, path)
             return
-        program, kind, stream = self.program, writer.kind, node.stream
-        bounds = self._bounds(node)
-        if kind in ("int", "long"):
-            program.emit(ops.LONG, stream, factor, int(kind == "int"), path)
-            self._from(node, "integer")
-        elif kind in ("float", "double"):
-            program.emit(ops.FIXED, stream, 4 if kind == "float" else 8, path=path)
-            self._from(node, "f4" if kind == "float" else "f8")
-        elif kind == "boolean":
-            program.emit(ops.BOOLEAN, stream, path=path)
-        elif kind == "fixed":
-            program.emit(ops.SIZED, stream, writer.size, bounds, path)
-        elif kind == "enum":
-            program.enum(writer, reader, stream, path)
-        else:
-            is_text = pa.types.is_string(node.type) or kind == "string"
-            program.emit(ops.BYTES_OF, stream, int(is_text), bounds, path)
+        self.program.leaf(writer, reader, path, node.stream, factor, self._bounds(node))
+        if writer.kind in _SOURCE_OF:
+            self._from(node, _SOURCE_OF[writer.kind])
 
     def _bounds(self, node: Node) -> int:
         """The place of a decimal's greatest and least number in the table; -1 for other types."""

@@ -204,14 +204,8 @@ def _null_like(column: pa.Array, texts: pa.Array) -> pa.Array:
 
 def _group_texts(texts: pa.Array, sizes: Int64s) -> pa.Array:
     """Texts of items, joined by commas for each of their lists."""
-    lists = pa.ListArray.from_arrays(pa.array(_offsets(sizes), pa.int32()), texts)
+    lists = pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(sizes)), pa.int32()), texts)
     return pc.binary_join(lists, ",")
-
-
-def _offsets(sizes: Int64s) -> Int64s:
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
 
 
 def _check_strings(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
@@ -251,7 +245,7 @@ def _base64(column: pa.Array) -> pa.Array:
     data, bounds = _bytes_of(column)
     sizes = np.diff(bounds)
     lengths = (sizes + 2) // 3 * 3
-    starts = _offsets(lengths)
+    starts = np.append(0, np.cumsum(lengths))
     content = np.zeros(int(starts[-1]), np.uint8)
     content[np.repeat(starts[:-1] - bounds[:-1], sizes) + np.arange(bounds[0], bounds[-1])] = data[
         bounds[0] : bounds[-1]

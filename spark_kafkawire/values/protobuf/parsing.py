@@ -208,7 +208,7 @@ class File:
     """A parsed text: its messages and enums, and the references between them."""
 
     tokens: Tokens
-    is_proto3: bool = False
+    is_proto3: bool
     package: str = ""
     imports: list[str] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -226,52 +226,43 @@ class File:
 
 def parse_file(text: str, place: str) -> File:
     """Parse a text. Raises ``OptionError`` (fatal) that names the line of the mistake."""
-    file = File(Tokens(text, place))
-    _FileParser(file, file.tokens).run()
+    tokens = Tokens(text, place)
+    file = File(tokens, _is_proto3(tokens))
+    while tokens.peek().kind != "end":
+        if tokens.accept(";"):
+            continue
+        if tokens.accept("import"):
+            tokens.accept("public", "weak")
+            file.imports.append(tokens.string().decode("utf-8", "replace"))
+            tokens.expect(";")
+        elif tokens.accept("package"):
+            file.package = tokens.name(dotted=True)
+            tokens.expect(";")
+        elif tokens.accept("message"):
+            file.messages.append(_parse_message(file, file.package, 0))
+        elif tokens.accept("enum"):
+            _parse_enum(file, file.package)
+        elif tokens.accept("option", "service", "extend"):
+            tokens.skip_statement()
+        else:
+            tokens.expect("message", "enum", "import", "option")
     return file
 
 
-@dataclass(slots=True)
-class _FileParser:
-    file: File
-    tokens: Tokens
-
-    def run(self) -> None:
-        self._syntax()
-        while self.tokens.peek().kind != "end":
-            if self.tokens.accept(";"):
-                continue
-            if self.tokens.accept("import"):
-                self.tokens.accept("public", "weak")
-                self.file.imports.append(self.tokens.string().decode("utf-8", "replace"))
-                self.tokens.expect(";")
-            elif self.tokens.accept("package"):
-                self.file.package = self.tokens.name(dotted=True)
-                self.tokens.expect(";")
-            elif self.tokens.accept("message"):
-                self.file.messages.append(
-                    _MessageParser(self.file, self.tokens).message(self.file.package, 0)
-                )
-            elif self.tokens.accept("enum"):
-                parse_enum(self.file, self.file.package)
-            elif self.tokens.accept("option", "service", "extend"):
-                self.tokens.skip_statement()
-            else:
-                self.tokens.expect("message", "enum", "import", "option")
-
-    def _syntax(self) -> None:
-        if self.tokens.accept("edition"):
-            self.tokens.refuse("editions are not supported: use the syntax proto2 or proto3")
-        if self.tokens.accept("syntax"):
-            self.tokens.expect("=")
-            syntax = self.tokens.string()
-            if syntax not in (b"proto2", b"proto3"):
-                self.tokens.refuse(f"the syntax {quote(syntax.decode('utf-8', 'replace'))} is not supported")
-            self.tokens.expect(";")
-            self.file.is_proto3 = syntax == b"proto3"
+def _is_proto3(tokens: Tokens) -> bool:
+    if tokens.accept("edition"):
+        tokens.refuse("editions are not supported: use the syntax proto2 or proto3")
+    if not tokens.accept("syntax"):
+        return False
+    tokens.expect("=")
+    syntax = tokens.string()
+    if syntax not in (b"proto2", b"proto3"):
+        tokens.refuse(f"the syntax {quote(syntax.decode('utf-8', 'replace'))} is not supported")
+    tokens.expect(";")
+    return syntax == b"proto3"
 
 
-def parse_enum(file: File, scope: str) -> None:
+def _parse_enum(file: File, scope: str) -> None:
     """Parse an enum behind its keyword."""
     tokens = file.tokens
     pos = tokens.peek().pos
@@ -298,47 +289,44 @@ def parse_enum(file: File, scope: str) -> None:
     enum.values = tuple(values.items())
 
 
+def _parse_message(file: File, scope: str, depth: int) -> Message:
+    """Parse a message behind its keyword."""
+    pos = file.tokens.peek().pos
+    message = Message(inside(scope, file.tokens.name()))
+    _MessageParser(file, file.tokens, message, depth).body(pos)
+    return message
+
+
 @dataclass(slots=True)
 class _MessageParser:
+    """Parser of a message. ``depth`` is how many are around it."""
+
     file: File
     tokens: Tokens
-    fields: list[Field] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    hidden: list[Message] = field(default_factory=list)
-    #: The full name, and how many messages are around this one.
-    name: str = ""
-    depth: int = 0
+    message: Message
+    depth: int
 
-    def message(self, scope: str, depth: int) -> Message:
-        """Parse a message behind its keyword."""
-        pos = self.tokens.peek().pos
-        message = Message(inside(scope, self.tokens.name()))
-        self._body(message, depth, pos)
-        return message
-
-    def _body(self, message: Message, depth: int, pos: int) -> None:
-        if depth >= _NESTED_MAX:
+    def body(self, pos: int) -> None:
+        message = self.message
+        if self.depth >= _NESTED_MAX:
             self.tokens.refuse(f"more than {_NESTED_MAX} messages are declared inside of each other", pos)
         self.file.add(message, pos)
-        self.name, self.depth = message.name, depth
         self.tokens.expect("{")
         while not self.tokens.accept("}"):
             self._statement()
-        names, numbers = [item.name for item in self.fields], [item.number for item in self.fields]
+        names, numbers = [item.name for item in message.fields], [item.number for item in message.fields]
         if len(set(names)) < len(names) or len(set(numbers)) < len(numbers):
             self.tokens.refuse(f"the message {quote(message.name)} has a field or a number twice", pos)
-        message.fields, message.messages = tuple(self.fields), tuple(self.messages)
-        message.hidden = tuple(self.hidden)
 
     def _statement(self) -> None:
         if self.tokens.accept(";"):
             return
         if self.tokens.accept("message"):
-            nested = _MessageParser(self.file, self.tokens).message(self.name, self.depth + 1)
-            self.messages.append(nested)
-            self.hidden.append(nested)
+            nested = _parse_message(self.file, self.message.name, self.depth + 1)
+            self.message.messages.append(nested)
+            self.message.hidden.append(nested)
         elif self.tokens.accept("enum"):
-            parse_enum(self.file, self.name)
+            _parse_enum(self.file, self.message.name)
         elif self.tokens.accept("option", "extensions", "reserved", "extend"):
             self.tokens.skip_statement()
         elif self.tokens.accept("oneof"):
@@ -380,7 +368,7 @@ class _MessageParser:
         options = _options(self.tokens)
         can_be_packed = label == "repeated" and kind not in ("string", "bytes", "group")
         item.is_packed = can_be_packed and self._is_packed(options)
-        self.fields.append(item)
+        self.message.fields.append(item)
         if kind == "group":
             self._group(item, name, pos)
             return
@@ -392,7 +380,7 @@ class _MessageParser:
             self.tokens.refuse("a field of proto3 and a repeated field have no default", pos)
         if default or not each.kind:
             looked_up = "" if each.kind else type_name
-            self.file.references.append(Reference(each, looked_up, self.name, pos, default))
+            self.file.references.append(Reference(each, looked_up, self.message.name, pos, default))
 
     def _is_packed(self, options: dict[str, list[Token]]) -> bool:
         if "packed" not in options:
@@ -401,10 +389,10 @@ class _MessageParser:
 
     def _group(self, each: Field, name: str, pos: int) -> None:
         each.name = name.lower()
-        group = Message(inside(self.name, name))
-        _MessageParser(self.file, self.tokens)._body(group, self.depth + 1, pos)
+        group = Message(inside(self.message.name, name))
+        _MessageParser(self.file, self.tokens, group, self.depth + 1).body(pos)
         each.type = group
-        self.hidden.append(group)
+        self.message.hidden.append(group)
 
     def _map(self) -> None:
         pos = self.tokens.peek().pos
@@ -419,12 +407,12 @@ class _MessageParser:
         _options(self.tokens)
         self.tokens.expect(";")
         camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-        entry = Message(inside(self.name, f"{camel}Entry"), (key, value))
+        entry = Message(inside(self.message.name, f"{camel}Entry"), [key, value])
         self.file.add(entry, pos)
-        self.hidden.append(entry)
-        self.fields.append(Field(name, number, "message", "map", entry, has_presence=False))
+        self.message.hidden.append(entry)
+        self.message.fields.append(Field(name, number, "message", "map", entry, has_presence=False))
         if not value.kind:
-            self.file.references.append(Reference(value, type_name, self.name, pos))
+            self.file.references.append(Reference(value, type_name, self.message.name, pos))
 
     def _number(self) -> int:
         pos = self.tokens.peek().pos

@@ -341,7 +341,7 @@ def _find_message(file: File, indexes: tuple[int, ...]) -> Message | None:
         if not 0 <= index < len(inside):
             return None
         result = inside[index]
-        declared, all_of_them = list(result.messages), list(result.hidden)
+        declared, all_of_them = result.messages, result.hidden
     return result
 
 

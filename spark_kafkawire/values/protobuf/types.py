@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -72,9 +72,9 @@ class Message:
     """
 
     name: str
-    fields: tuple[Field, ...] = ()
-    messages: tuple[Message, ...] = ()
-    hidden: tuple[Message, ...] = ()
+    fields: list[Field] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    hidden: list[Message] = field(default_factory=list)
 
     @property
     def time(self) -> pa.DataType | None:

@@ -6,6 +6,7 @@ The columns are fitted to a message: a program of ``encoding_kernels``, and the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -170,20 +171,20 @@ def _bits_of_doubles(column: pa.Array) -> npt.NDArray[Any]:
 class Fitting:
     """A message and the struct that is written as it.
 
-    ``code`` and ``scopes`` are those of the kernel, ``depth_max`` the messages that may be open. Raises
-    ``OptionError`` (fatal) that names the field whose column is missing or does not fit.
+    ``code`` and ``scopes`` are those of the kernel. Raises ``OptionError`` (fatal) that names the field whose
+    column is missing or does not fit.
     """
 
     def __init__(self, message: Message, arrow_type: pa.DataType) -> None:
         self.streams = self.flags = 0
-        self.depth_max = 1
         self._scopes: list[list[list[int]]] = []
-        self.root = self._message(message, arrow_type, "", 0)
+        self.root = self._message(message, arrow_type, "")
         self.code: list[int] = []
         self.scopes: list[int] = []
         for scope in self._scopes:
             self.scopes += (len(self.code), len(scope))
-            self.code += [item for instruction in sorted(scope, key=_tag_key) for item in instruction]
+            ordered = sorted(scope, key=itemgetter(ops.TAG))
+            self.code += [item for instruction in ordered for item in instruction]
 
     def _stream(self, count: int = 1) -> int:
         self.streams += count
@@ -193,13 +194,12 @@ class Fitting:
         self.flags += 1
         return self.flags - 1
 
-    def _message(self, message: Message, of: pa.DataType, path: str, depth: int) -> Group:
+    def _message(self, message: Message, of: pa.DataType, path: str) -> Group:
         if not pa.types.is_struct(of):
             raise OptionError(
                 f"{_field(path, message)} is a message and cannot be written from "
                 f"{sql_name(of)}: use a struct"
             )
-        self.depth_max = max(self.depth_max, depth + 1)
         columns = _columns(message, of)
         scope: list[list[int]] = []
         self._scopes.append(scope)
@@ -209,7 +209,7 @@ class Fitting:
             location = inside(path, item.name)
             if item.name in columns:
                 index, column_type = columns[item.name]
-                feeds.append((index, self._column(item, column_type, location, depth, scope)))
+                feeds.append((index, self._column(item, column_type, location, scope)))
                 if item.oneof:
                     oneofs.setdefault(item.oneof, []).append(index)
             elif item.label == "required":
@@ -217,9 +217,9 @@ class Fitting:
         several = tuple((_oneof(path, name), tuple(item)) for name, item in oneofs.items() if len(item) > 1)
         return Group(tuple(feeds), several)
 
-    def _column(self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]]) -> Feed:
+    def _column(self, each: Field, of: pa.DataType, path: str, scope: list[list[int]]) -> Feed:
         if not each.is_repeated:
-            return self._value(each, of, path, depth, scope, self._flag())
+            return self._value(each, of, path, scope, self._flag())
         is_map = each.label == "map"
         fits = pa.types.is_map(of) if is_map else is_list(of)
         if not fits:
@@ -227,24 +227,21 @@ class Fitting:
             raise OptionError(f"{_field(path)} is {kind}, and its column {of}: use {needed}")
         stream = self._stream()
         if not is_map:
-            feed = self._value(each, of.value_type, path, depth, scope, -1)
+            feed = self._value(each, of.value_type, path, scope, -1)
             scope[-1][ops.FIRST] = stream
             return Items(stream, (feed,))
         entry: list[list[int]] = []
         location = len(self._scopes)
         self._scopes.append(entry)
-        self.depth_max = max(self.depth_max, depth + 2)
         types = (of.key_type, of.item_type)
         feeds = [
-            self._value(part, part_type, f"{path}.{part.name}", depth + 1, entry, -1)
+            self._value(part, part_type, f"{path}.{part.name}", entry, -1)
             for part, part_type in zip(each.message.fields, types, strict=True)
         ]
         scope.append(_instruction(each, ops.MESSAGE, stream, -1, -1, location))
         return Items(stream, tuple(feeds))
 
-    def _value(
-        self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]], flag: int
-    ) -> Feed:
+    def _value(self, each: Field, of: pa.DataType, path: str, scope: list[list[int]], flag: int) -> Feed:
         """One value in a slot; without a flag it is an item or a part of a map's entry."""
         location = Place(_field(path), "correct the value")
         is_required = each.label == "required" or flag < 0
@@ -252,8 +249,8 @@ class Fitting:
             op = ops.GROUP if each.kind == "group" else ops.MESSAGE
             scope.append(_instruction(each, op, -1, flag, -1, len(self._scopes)))
             if each.message.time is not None and _is_time(of, each.message.time):
-                return Slot(self._time(of, depth), location, flag, is_required)
-            return Slot(self._message(each.message, of, path, depth + 1), location, flag, is_required)
+                return Slot(self._time(of), location, flag, is_required)
+            return Slot(self._message(each.message, of, path), location, flag, is_required)
         fitting = _fitting(each.kind)
         if of not in fitting:
             targets = " or ".join(dict.fromkeys(map(sql_name, fitting)))
@@ -266,8 +263,7 @@ class Fitting:
         scope.append(_instruction(each, op, -1, flag, stream, 0))
         return Slot(_feed(each, of, location, stream), location, flag, is_required, each.has_presence)
 
-    def _time(self, of: pa.DataType, depth: int) -> Feed:
-        self.depth_max = max(self.depth_max, depth + 2)
+    def _time(self, of: pa.DataType) -> Feed:
         parts = [(self._flag(), self._stream()) for _ in range(2)]
         self._scopes.append(
             [
@@ -297,10 +293,6 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataT
 def _instruction(each: Field, op: int, first: int, flag: int, stream: int, scope: int) -> list[int]:
     wire_type = DELIMITED if each.is_packed else each.wire_type
     return [op, each.number << 3 | wire_type, first, flag, stream, int(each.is_packed), scope]
-
-
-def _tag_key(instruction: list[int]) -> int:
-    return instruction[ops.TAG]
 
 
 def _fitting(kind: str) -> tuple[pa.DataType, ...]:
@@ -389,7 +381,7 @@ class Encoder:
                 self._code,
                 self._scopes,
                 is_valid.view(np.uint8),
-                np.zeros(FRAME * self._fitting.depth_max, np.int64),
+                np.zeros(FRAME * len(self._scopes) // 2, np.int64),  # each scope is open once at most
                 offsets,
                 out,
             )

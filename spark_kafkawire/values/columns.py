@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +19,12 @@ _SIZE_MAX: Final = 2**31 - 1
 Flags = npt.NDArray[np.bool_]
 
 
-class Node(Protocol):
-    """A column and those inside of it: the fields of a struct, the items of a list, keys and values."""
-
-    type: pa.DataType
-
-    @property
-    def children(self) -> Sequence[Any]:
-        """The nodes inside of it."""
-
-
 class Columns(ABC):
-    """Columns of nodes, which ``of`` makes. A format says where the values of its nodes are."""
+    """Columns of nodes, which ``of`` makes. A format says where the values of its nodes are.
+
+    A node has the ``type`` of its column, and ``children``: the nodes of a struct's fields, of a list's
+    items, of keys and values.
+    """
 
     #: The last entry of a map with a key is where the first one was, as in Python's dict.
     KEEPS_PLACES: ClassVar = False
@@ -52,7 +45,7 @@ class Columns(ABC):
     def numbers(self, node: Any, rows: int, is_null: Flags | None) -> npt.NDArray[Any]:
         """The values of every other type, as Arrow has them; booleans as numbers."""
 
-    def of(self, node: Node, rows: int) -> pa.Array:
+    def of(self, node: Any, rows: int) -> pa.Array:
         """The column of a node."""
         of = node.type
         if pa.types.is_null(of):
@@ -76,7 +69,7 @@ class Columns(ABC):
             buffers.append(_bits(numbers != 0) if is_boolean else pa.py_buffer(np.ascontiguousarray(numbers)))
         return pa.Array.from_buffers(of, rows, buffers, children=children)
 
-    def _items(self, node: Node, offsets: Int64s) -> tuple[Int64s, list[pa.Array]]:
+    def _items(self, node: Any, offsets: Int64s) -> tuple[Int64s, list[pa.Array]]:
         children = [self.of(child, int(offsets[-1])) for child in node.children]
         if pa.types.is_map(node.type):
             lasts = self._lasts(children[0], offsets)

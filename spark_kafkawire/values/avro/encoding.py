@@ -62,16 +62,9 @@ _IS_NULL: Final = "is null, and its schema has no null"
 _FILL: Final = "fill it, or add null to the schema"
 
 
-class Nothing(Feed):
-    """A column without streams: all of it is null."""
-
-    def put(self, _column: pa.Array, _live: Live, _streams: Streams, _row_of: RowOf) -> None:
-        """Put nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Struct(Feed):
-    """A struct: feeds of its columns, by their indexes.
+    """A struct: feeds of its columns, by their indexes; none for a column that is always null.
 
     ``endless`` is a field that must have a value, and has no column because its record contains itself too
     often.
@@ -246,7 +239,7 @@ class Fitting:
         if avro.kind == "union":
             return self._union(avro, arrow, path)
         if avro.kind == "null" and pa.types.is_null(arrow):
-            return Nothing()
+            return Struct(())
         return Nullable(self._present(avro, arrow, path), _place(path))
 
     def _union(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
@@ -254,7 +247,7 @@ class Fitting:
         null = kinds.index("null") if "null" in kinds else None
         if pa.types.is_null(arrow) and null is not None:
             self._constant(encode_integer(null))
-            return Nothing()
+            return Struct(())
         if avro.has_members:
             return self._members(avro, arrow, null, path)
         value = _branch(avro)

@@ -546,8 +546,8 @@ class _Defaults:
         if avro.kind == "union":
             return self._branch(default, avro)
         if avro.kind == "record":
-            given = {**default}
-            return {item.name: self.of(_take_given(item, given), item.type) for item in avro.fields}
+            given = {item.name: item.default for item in avro.fields if item.has_default} | {**default}
+            return {item.name: self.of(given[item.name], item.type) for item in avro.fields}
         if avro.kind == "array":
             if type(default) is not list:
                 raise TypeError
@@ -566,12 +566,6 @@ class _Defaults:
             except (TypeError, ValueError, KeyError, AttributeError, OverflowError, struct.error):
                 continue
         raise TypeError
-
-
-def _take_given(field: AvroField, given: dict[str, Any]) -> Any:
-    if field.name not in given and not field.has_default:
-        raise KeyError(field.name)
-    return given.get(field.name, field.default)
 
 
 def _leaf_value(default: Any, avro: AvroType) -> Any:

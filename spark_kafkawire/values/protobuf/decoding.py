@@ -16,7 +16,7 @@ from ..column_types import dtype_of
 from ..columns import Columns, Flags, Room, check_offsets, gather_spans
 from ..payloads import Decoded, Payloads
 from .kernels import DEPTH_MAX, FRAME, decode_each
-from .resolution import Node, Resolver
+from .resolution import Node, Program
 from .schema import Schema
 from .types import Enum, unknown_name
 
@@ -147,16 +147,19 @@ class Decoder:
         target = source if reader is None or reader is writer else reader
         _expect_same(source, target)
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
-        self.program = Resolver().compile(source.root, target.root, self.arrow_type)
+        self.program = Program(source.root, target.root, self.arrow_type)
+        self._of_streams = np.array(self.program.streams, np.int64)
+        self._of_flags = np.array(self.program.flags, np.int64)
+        self._paths = tuple(self.program.paths)
 
     def decode(self, payloads: Payloads) -> Decoded:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
         expect(len(payloads))
         program, rows, row = self.program, len(payloads), 0
         starts, stops = map(np.ascontiguousarray, (payloads.starts, payloads.stops))
-        counts, saved, cut = (np.zeros(program.domains, np.int64) for _ in range(3))
+        counts, saved, cut = (np.zeros(len(program.domains), np.int64) for _ in range(3))
         slots = np.full(len(counts), max(rows, _SLOTS_MIN), np.int64)
-        streams, flags = Room(slots[program.of_streams], np.int64), Room(slots[program.of_flags], np.uint8)
+        streams, flags = Room(slots[self._of_streams], np.int64), Room(slots[self._of_flags], np.uint8)
         stack = np.zeros(FRAME * DEPTH_MAX, np.int64)
         faults, fields = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
         while row < rows:
@@ -165,11 +168,11 @@ class Decoder:
             row = decode_each(*(payloads.data, starts, stops, row, *state, faults, fields))
             if row < rows:
                 slots[cut[0]] = _more(int(slots[cut[0]]), (row + 1) / rows)
-                streams = streams.widened(slots[program.of_streams], counts[program.of_streams])
-                flags = flags.widened(slots[program.of_flags], counts[program.of_flags])
+                streams = streams.widened(slots[self._of_streams], counts[self._of_streams])
+                flags = flags.widened(slots[self._of_flags], counts[self._of_flags])
         root, is_null = program.root, payloads.is_null | (faults != 0)
         column = _Columns(payloads.data, streams, flags, counts, root, is_null).of(root, rows)
-        return Decoded(column, faults, fields, program.paths)
+        return Decoded(column, faults, fields, self._paths)
 
 
 def _more(slots: int, share: float) -> int:

@@ -31,7 +31,6 @@ from .types import (
     Enum,
     Field,
     Message,
-    fields_by_name,
     name_of,
     unknown_number,
 )
@@ -276,7 +275,7 @@ class Fitting:
 
 def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataType]]:
     """The index and the type of each column of a struct, by its name."""
-    known = fields_by_name(message)
+    known = {item.name for item in message.fields}
     columns = {column.name: (index, column.type) for index, column in enumerate(of)}
     for name in columns:
         if name not in known:

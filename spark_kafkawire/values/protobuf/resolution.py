@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
-from spark_kafkawire.records.arrays import Int64s
 
 from ..column_types import inside, sql_name
 from ..payloads import Fault
@@ -24,7 +23,6 @@ from .types import (
     Enum,
     Field,
     Message,
-    fields_by_name,
     name_of,
 )
 
@@ -69,19 +67,6 @@ class Domain:
     required: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The column that is filled, and the paths of fields; code, scopes, domains and table as ``kernels``
-    takes them; the count of domains, and the domain of each stream and of each flag."""
-
-    root: Node
-    paths: tuple[str, ...]
-    arrays: tuple[Int64s, ...]
-    domains: int
-    of_streams: Int64s
-    of_flags: Int64s
-
-
 @dataclass(slots=True)
 class _Slot:
     """A field in the slots of a domain: its path, its flag and that of the message around it, -1 for none,
@@ -95,10 +80,14 @@ class _Slot:
     cleared: list[int] = field(default_factory=list)
 
 
-class Resolver:
-    """Compiler of a writer's and a reader's message to a program."""
+class Program:
+    """The program of a writer's and a reader's message: ``arrays`` are code, scopes, domains and table as
+    ``kernels`` takes them, ``root`` is the column that they fill, ``paths`` are those of fields.
 
-    def __init__(self) -> None:
+    Raises ``OptionError`` (fatal) for what has no program.
+    """
+
+    def __init__(self, writer: Message, reader: Message, arrow_type: pa.DataType) -> None:
         self.domains = [Domain()]
         self.scopes: list[list[list[int]]] = [[]]
         self.table: list[int] = []
@@ -106,24 +95,19 @@ class Resolver:
         #: The domain of each stream and of each flag.
         self.streams: list[int] = []
         self.flags: list[int] = []
-
-    def compile(self, writer: Message, reader: Message, arrow_type: pa.DataType) -> Program:
-        """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
         if not pa.types.is_struct(arrow_type):
             raise OptionError(
                 f"{name_of(reader)} cannot be read as {sql_name(arrow_type)}: name a "
                 "struct in .schema(), or leave it out"
             )
-        root = self._struct(writer, reader, arrow_type, _Slot(0))
+        self.root = self._struct(writer, reader, arrow_type, _Slot(0))
         code: list[int] = []
         scopes: list[int] = []
         for scope in self.scopes:
             scopes += (len(code) // ops.WIDTH, len(scope))
             code += [item for instruction in sorted(scope) for item in instruction]
         domains = [item for domain in self.domains for item in self._numbers(domain)]
-        arrays = tuple(np.array(item or [0], np.int64) for item in (code, scopes, domains, self.table))
-        of_streams, of_flags = np.array(self.streams, np.int64), np.array(self.flags, np.int64)
-        return Program(root, tuple(self.paths), arrays, len(self.domains), of_streams, of_flags)
+        self.arrays = tuple(np.array(item or [0], np.int64) for item in (code, scopes, domains, self.table))
 
     def _numbers(self, domain: Domain) -> tuple[int, ...]:
         """The integers of a domain; what they refer to goes into the table."""
@@ -303,7 +287,7 @@ class Resolver:
 
 def _columns(message: Message, of: pa.DataType) -> dict[str, pa.DataType]:
     """The types of the columns that a message is read as, by the names of its fields."""
-    known = fields_by_name(message)
+    known = {item.name for item in message.fields}
     for column in of:
         if column.name not in known:
             raise OptionError(

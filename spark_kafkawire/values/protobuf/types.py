@@ -152,7 +152,8 @@ class _ArrowTypes(Nesting):
         self.add()
         if each.label == "map":
             key, value = (self.value(inner, depths) for inner in each.message.fields)
-            return None if value is None else pa.field(each.name, map_of(key, value))
+            of_map = None if value is None else pa.map_(key, pa.field("value", value, False))
+            return None if of_map is None else pa.field(each.name, of_map)
         of = self.value(each, depths)
         if of is None:
             return None
@@ -175,11 +176,6 @@ class _ArrowTypes(Nesting):
         return self.struct(each.message, depths_inside)
 
 
-def map_of(key: pa.DataType, value: pa.DataType) -> pa.DataType:
-    """The Arrow type of a map."""
-    return pa.map_(key, pa.field("value", value, False))
-
-
 def unknown_name(enum: Enum, number: int) -> str:
     """The name that Java's runtime, and so Spark, gives to a number that an enum lacks."""
     return f"UNKNOWN_ENUM_VALUE_{enum.name.rpartition('.')[2]}_{number}"
@@ -191,11 +187,6 @@ def unknown_number(enum: Enum, name: str) -> int | None:
     if not _INTEGER.match(digits) or not -(2**31) <= int(digits) < 2**31:
         return None
     return int(digits) if unknown_name(enum, int(digits)) == name else None
-
-
-def fields_by_name(message: Message) -> dict[str, Field]:
-    """The fields of a message by their names."""
-    return {item.name: item for item in message.fields}
 
 
 def name_of(message: Message) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -62,24 +61,6 @@ class SchemaIdSource(Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Framed:
-    """Messages without their frames.
-
-    ``ids`` are schema ids, -1 where a message has none. ``guids`` are the GUIDs of the column, each once, and
-    ``guid_of`` the index of each message's, -1 for none; ``indexes`` and ``indexes_of`` are places of types
-    of Protobuf in the same way. ``faults`` has a ``Fault`` for each message; one with a fault is null here.
-    """
-
-    payloads: Payloads
-    ids: Int64s
-    guids: tuple[bytes, ...]
-    guid_of: Int64s
-    indexes: tuple[tuple[int, ...], ...]
-    indexes_of: Int64s
-    faults: Uint8s
-
-
 def unframe(
     column: pa.BinaryArray,
     source: SchemaIdSource,
@@ -94,29 +75,35 @@ def unframe(
     Protobuf. Without an id, a message has the fault ``NO_FRAME``, unless ``source`` is ``NONE``; a null has
     neither an id nor a fault.
     """
-    frames = _Frames(payloads_of(column), with_indexes)
+    framed = Framed(payloads_of(column), with_indexes)
     if source in (SchemaIdSource.AUTO, SchemaIdSource.HEADER) and headers is not None:
-        frames.read_headers(headers, header)
+        framed.read_headers(headers, header)
     if source in (SchemaIdSource.AUTO, SchemaIdSource.PREFIX):
-        frames.read_prefixes()
+        framed.read_prefixes()
     elif source is SchemaIdSource.HEADER:
-        frames.faults[frames.is_open] = Fault.NO_FRAME
-    return frames.unframe_all()
+        framed.faults[framed.is_open] = Fault.NO_FRAME
+    framed.finish()
+    return framed
 
 
-class _Frames:
-    """The messages of a column while their frames are read."""
+class Framed:
+    """The messages of a column; when all frames are read, without their frames.
+
+    ``ids`` are schema ids, -1 where a message has none. ``guids`` are the GUIDs of the column, each once, and
+    ``guid_of`` the index of each message's, -1 for none; ``indexes`` and ``indexes_of`` are places of types
+    of Protobuf in the same way. ``faults`` has a ``Fault`` for each message; one with a fault is null here.
+    """
 
     def __init__(self, payloads: Payloads, with_indexes: bool) -> None:
         count = len(payloads)
-        self._data = payloads.data
+        self.payloads, self._data = payloads, payloads.data
         self._starts, self._stops = payloads.starts.copy(), payloads.stops.copy()
         self._with_indexes = with_indexes
-        self._ids = np.full(count, -1, np.int64)
+        self.ids = np.full(count, -1, np.int64)
         self._guids: dict[bytes, int] = {}
-        self._guid_of = np.full(count, -1, np.int64)
+        self.guid_of = np.full(count, -1, np.int64)
         self._indexes: dict[tuple[int, ...], int] = {}
-        self._indexes_of = np.full(count, -1, np.int64)
+        self.indexes_of = np.full(count, -1, np.int64)
         self.faults = np.zeros(count, np.uint8)
         #: Messages whose frame is not found yet.
         self.is_open: _Flags = ~payloads.is_null
@@ -203,7 +190,7 @@ class _Frames:
         # All numbers that four bytes in a row are: one look-up a message.
         numbers = np.ndarray(len(data) - 3, ">u4", data.data, strides=(1,))
         ids = numbers[places].astype(np.int64)
-        self._ids[rows] = ids
+        self.ids[rows] = ids
         self.faults[rows[ids > _INT32_MAX]] = Fault.UNKNOWN_SCHEMA_ID
 
     def _take_guids(self, rows: Int64s, data: Uint8s, places: Int64s) -> None:
@@ -212,7 +199,7 @@ class _Frames:
         whole = data[places[:, None] + np.arange(_UUID_SIZE)]
         distinct, which = np.unique(np.ascontiguousarray(whole).view("V16").ravel(), return_inverse=True)
         numbers = [self._guids.setdefault(item.tobytes(), len(self._guids)) for item in distinct]
-        self._guid_of[rows] = np.array(numbers, np.int64)[which.ravel()]
+        self.guid_of[rows] = np.array(numbers, np.int64)[which.ravel()]
 
     def _take_indexes(self, rows: Int64s, data: Uint8s, places: Int64s, stops: Int64s) -> Int64s:
         """Read the places of types, column by column. Returns where each ends."""
@@ -233,23 +220,15 @@ class _Frames:
             numbers = np.array(
                 [self._indexes.setdefault(item, len(self._indexes)) for item in known], np.int64
             )
-            self._indexes_of[rows[is_good]] = numbers[which.ravel()]
+            self.indexes_of[rows[is_good]] = numbers[which.ravel()]
         return ends
 
-    def unframe_all(self) -> Framed:
-        """The messages without their frames."""
+    def finish(self) -> None:
+        """Take the frames off."""
         is_bad = self.faults != Fault.NONE
         self._starts[is_bad] = self._stops[is_bad] = -1
-        payloads = Payloads(self._data, self._starts, self._stops)
-        return Framed(
-            payloads,
-            self._ids,
-            tuple(self._guids),
-            self._guid_of,
-            tuple(self._indexes),
-            self._indexes_of,
-            self.faults,
-        )
+        self.payloads = Payloads(self._data, self._starts, self._stops)
+        self.guids, self.indexes = tuple(self._guids), tuple(self._indexes)
 
 
 def _measure(payload: memoryview, size_max: int) -> tuple[int, bytes]:

@@ -132,7 +132,7 @@ STRING: Final = "string"
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         "avro": _format(
-            "avro", has_depth=True, new_field=partial(_call_lazily, "avro.resolution", "new_field")
+            "avro", has_depth=True, new_field=partial(_call_lazily, "avro.decoding", "new_field")
         ),
         "protobuf": _format("protobuf", has_depth=True, has_indexes=True),
         "json": _format("json", needs_writer=False),

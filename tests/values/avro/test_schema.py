@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.values.avro.decoding import Decoder
+from spark_kafkawire.values.avro.decoding import Decoder, new_field
 from spark_kafkawire.values.avro.encoding import Encoder
-from spark_kafkawire.values.avro.resolution import new_field
 from spark_kafkawire.values.avro.schema import Schema, parse, schema_of
 from spark_kafkawire.values.payloads import payloads_of
 from tests.support.cases import for_each

@@ -58,7 +58,8 @@ _SOURCE_OF: Final = {"int": "integer", "long": "integer", "float": "f4", "double
 
 @dataclass(slots=True)
 class Program:
-    """Instructions, their table, constants, the paths of fields, and the column that is filled.
+    """Instructions, their table, constants, the paths of fields, and the columns that are filled, the
+    outermost one first.
 
     ``mixed`` are the columns of numbers that have several sources, by their numbers.
     """
@@ -272,53 +273,48 @@ _NANOS: Final = {"millis": 10**6, "micros": 10**3, "nanos": 1}
 _MILLIS: Final = ("timestamp-millis", "local-timestamp-millis")
 
 
-def program_of(writer: AvroType, reader: AvroType, arrow_type: pa.DataType) -> tuple[Program, Node]:
-    """The program that reads a writer's values as a reader's, and the column that it fills.
+def program_of(writer: AvroType, reader: AvroType, arrow_type: pa.DataType) -> Program:
+    """The program that reads a writer's values as a reader's.
 
     ``arrow_type`` may have fewer fields than the reader's. Raises ``OptionError`` (fatal) for a pair that has
     no program.
     """
     try:
-        resolver = Resolver(arrow_type)
-        resolver.resolve(writer, reader)
-        mixed = frozenset(node.number for node in resolver.program.nodes if len(node.sources) > 1)
+        program = Resolver().resolve(writer, reader, arrow_type)
+        mixed = frozenset(node.number for node in program.nodes if len(node.sources) > 1)
         if mixed:  # their columns have another stream, which is known only now
-            resolver = Resolver(arrow_type, mixed)
-            resolver.resolve(writer, reader)
+            program = Resolver(mixed).resolve(writer, reader, arrow_type)
     except RecursionError:
         raise OptionError("the Avro schemas are nested too deeply to be read: flatten them") from None
-    return resolver.program, resolver.root
+    return program
 
 
-class Resolver:
+class Resolver(Program):
     """Compiler of a writer's and a reader's type to the program of a column."""
 
-    def __init__(self, arrow_type: pa.DataType, mixed: frozenset[int] = frozenset()) -> None:
-        self.program = Program(mixed)
-        self.root = self.program.node(arrow_type)
-
-    def resolve(self, writer: AvroType, reader: AvroType) -> None:
+    def resolve(self, writer: AvroType, reader: AvroType, arrow_type: pa.DataType) -> Program:
         """Compile. Raises ``OptionError`` (fatal) for what has no program."""
-        self._value(writer, reader, self.root, "")
-        self.program.finish()
+        self._value(writer, reader, self.node(arrow_type), "")
+        self.finish()
+        return self
 
     # Values
 
     def _value(self, writer: AvroType, reader: AvroType, node: Node, path: str) -> None:
         if writer.kind == "union":
-            self.program.branches(writer, path, lambda branch: self._value(branch, reader, node, path))
+            self.branches(writer, path, lambda branch: self._value(branch, reader, node, path))
         elif reader.kind == "union":
             self._member(writer, reader, node, path)
         elif not resolves(writer, reader):
             self._fail(Fault.UNRESOLVABLE_SCHEMA, path)
         elif writer.kind == "null":
-            self.program.null(node)
+            self.null(node)
         elif writer.kind == "record":
             self._record(writer, reader, node, path)
         elif writer.kind in ("array", "map"):
             _require(reader, node, path)
             key_stream = node.children[0].stream
-            self.program.items(
+            self.items(
                 writer,
                 node.stream,
                 key_stream,
@@ -329,42 +325,42 @@ class Resolver:
             self._leaf(writer, reader, node, path)
 
     def _fail(self, fault: Fault, path: str) -> None:
-        self.program.emit(ops.FAIL, b=fault, path=path)
+        self.emit(ops.FAIL, b=fault, path=path)
 
     def _member(self, writer: AvroType, reader: AvroType, node: Node, path: str) -> None:
         branch = matching_branch(writer, reader)
         if branch is None:
             self._fail(Fault.BAD_UNION_BRANCH, path)
         elif branch.kind == "null":
-            self.program.null(node)
+            self.null(node)
         elif not reader.has_members:
             self._value(writer, reader.read_as(branch), node, path)
         elif not self._members(
             branch, reader, node, path, lambda child: self._value(writer, branch, child, path)
         ):
-            self.program.skip(writer, path)
+            self.skip(writer, path)
 
     def _members(self, branch: AvroType, reader: AvroType, node: Node, path: str, each_value: Any) -> bool:
         """Fill the member of a branch, and the others with nulls. Returns False if it has no column."""
         _require(reader, node, path)
-        self.program.constant(node.stream, 1)
+        self.constant(node.stream, 1)
         name = f"member{reader.values.index(branch)}"
         for child, of in zip(node.children, node.type, strict=True):
             if of.name == name:
                 each_value(child)
             else:
-                self.program.null(child)
+                self.null(child)
         return name in [of.name for of in node.type]
 
     def _record(self, writer: AvroType, reader: AvroType, node: Node, path: str) -> None:
         _require(reader, node, path)
-        self.program.constant(node.stream, 1)
+        self.constant(node.stream, 1)
         wanted = {of.name: child for of, child in zip(node.type, node.children, strict=True)}
         sources = self._sources(writer, reader, wanted, path)
         for item in writer.fields:
             target = sources.get(item.name)
             if target is None or target.name not in wanted:
-                self.program.skip(item.type, inside(path, item.name))
+                self.skip(item.type, inside(path, item.name))
             else:
                 self._value(item.type, target.type, wanted[target.name], inside(path, target.name))
 
@@ -395,7 +391,7 @@ class Resolver:
         if factor is None:
             self._fail(Fault.UNRESOLVABLE_SCHEMA, path)
             return
-        self.program.leaf(writer, reader, path, node.stream, factor, self._bounds(node))
+        self.leaf(writer, reader, path, node.stream, factor, self._bounds(node))
         if writer.kind in _SOURCE_OF:
             self._from(node, _SOURCE_OF[writer.kind])
 
@@ -403,28 +399,27 @@ class Resolver:
         """The place of a decimal's greatest and least number in the table; -1 for other types."""
         if not pa.types.is_decimal(node.type):
             return -1
-        location = len(self.program.table)
+        location = len(self.table)
         for bound in (10**node.type.precision - 1, 1 - 10**node.type.precision):
-            self.program.table += bound.to_bytes(ops.DECIMAL_SIZE, "big", signed=True)
+            self.table += bound.to_bytes(ops.DECIMAL_SIZE, "big", signed=True)
         return location
 
     def _from(self, node: Node, source: str) -> None:
         """Note the source of a number; in its third stream, if the column has several sources."""
         node.sources.add(source)
         if pa.types.is_floating(node.type) and node.width == 3:
-            self.program.constant(node.stream + 2, SOURCES.index(source))
+            self.constant(node.stream + 2, SOURCES.index(source))
 
     # Defaults
 
     def _default(self, value: Any, reader: AvroType, node: Node, path: str) -> None:
-        program, stream = self.program, node.stream
         if isinstance(value, Branch):
             self._default_branch(value, reader, node, path)
         elif value is None:
-            program.null(node)
+            self.null(node)
         elif reader.kind == "record":
             _require(reader, node, path)
-            program.constant(stream, 1)
+            self.constant(node.stream, 1)
             types = {each.name: each.type for each in reader.fields}
             for of, child in zip(node.type, node.children, strict=True):
                 self._default(value[of.name], types[of.name], child, inside(path, of.name))
@@ -432,17 +427,17 @@ class Resolver:
             _require(reader, node, path)
             for each in value:
                 if reader.kind == "map":
-                    program.constant(node.children[0].stream, 1, *program.span(each.encode()))
+                    self.constant(node.children[0].stream, 1, *self.span(each.encode()))
                 item = value[each] if reader.kind == "map" else each
                 self._default(item, reader.item_type, node.children[-1], path)
-            program.constant(stream, 1, len(value))
+            self.constant(node.stream, 1, len(value))
         else:
             self._default_leaf(value, reader, node, path)
 
     def _default_branch(self, value: Branch, reader: AvroType, node: Node, path: str) -> None:
         branch = reader.branches[value.index]
         if branch.kind == "null":
-            self.program.null(node)
+            self.null(node)
         elif reader.has_members:
             self._members(
                 branch, reader, node, path, lambda child: self._default(value.value, branch, child, path)
@@ -460,9 +455,9 @@ class Resolver:
                     f"the default of the Avro field {printable(path)} has more digits than its precision: "
                     "correct it"
                 )
-            self.program.constant(node.stream, 1, *self.program.span(content))
+            self.constant(node.stream, 1, *self.span(content))
         elif reader.kind in ("float", "double"):
-            self.program.constant(node.stream, 1, struct.unpack("<q", struct.pack("<d", value))[0])
+            self.constant(node.stream, 1, struct.unpack("<q", struct.pack("<d", value))[0])
             self._from(node, "f8")
         else:
             number = int(value) * (1000 if reader.logical in _MILLIS else 1)
@@ -471,7 +466,7 @@ class Resolver:
                     f"the default of the Avro field {printable(path)} is out of the range of a long: correct "
                     "it"
                 )
-            self.program.constant(node.stream, 1, number)
+            self.constant(node.stream, 1, number)
             self._from(node, "integer")
 
 
@@ -600,7 +595,7 @@ class Decoder:
     ) -> None:
         target = reader or writer
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
-        self.program, self.root = program_of(writer.root, target.root, self.arrow_type)
+        self.program = program_of(writer.root, target.root, self.arrow_type)
         self._cost = self.program.cost
         self._has_items = any(
             pa.types.is_list(node.type) or pa.types.is_map(node.type) for node in self.program.nodes
@@ -623,7 +618,7 @@ class Decoder:
             counts, result, fields = self._run(messages, streams)
             good = present[result == 0]
         constants = byte_array(bytes(self.program.constants))
-        column = _Columns(payloads.data, constants, streams, counts).of(self.root, len(good))
+        column = _Columns(payloads.data, constants, streams, counts).of(self.program.nodes[0], len(good))
         return make_decoded(len(payloads), [(column, good)], present, result, fields, self.program.paths)
 
     def _run(

@@ -22,12 +22,12 @@ class Fault(IntEnum):
 
     reason: str
 
-    def __new__(cls, number: int, reason: str) -> Fault:
+    def __new__(cls, number: int, reason: str = "") -> Fault:
         fault = int.__new__(cls, number)
         fault._value_, fault.reason = number, reason
         return fault
 
-    NONE = 0, ""
+    NONE = 0
     TRUNCATED = 1, "the message ends before the value does"
     TRAILING_BYTES = 2, "bytes follow the value"
     BAD_LENGTH = 3, "a length or a count is negative or larger than the message"

@@ -313,14 +313,9 @@ class Resolver(Program):
             self._record(writer, reader, node, path)
         elif writer.kind in ("array", "map"):
             _require(reader, node, path)
-            key_stream = node.children[0].stream
-            self.items(
-                writer,
-                node.stream,
-                key_stream,
-                path,
-                lambda: self._value(writer.item_type, reader.item_type, node.children[-1], path),
-            )
+            key, item = node.children[0], node.children[-1]
+            types = writer.item_type, reader.item_type
+            self.items(writer, node.stream, key.stream, path, lambda: self._value(*types, item, path))
         else:
             self._leaf(writer, reader, node, path)
 

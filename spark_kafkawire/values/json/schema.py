@@ -382,7 +382,7 @@ class _Parser:
             items = self._values(content, place)
             return None if items is None else JsonType("map", items=items, required=names)
         types = {name: self.type_of(item, place.inside(name)) for name, item in properties.items()}
-        indexes = {
+        indexes: dict[str, Any] = {
             name: item.get("connect.index") if isinstance(item, dict) else None
             for name, item in properties.items()
         }

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 
-from .payloads import Decoded
+from .payloads import Decoded, join_parts
 from .span_kernels import gather
 
 _SIZE_MAX: Final = 2**31 - 1
@@ -157,11 +157,6 @@ def make_decoded(
     paths: tuple[str, ...],
 ) -> Decoded:
     """The result of columns, each with the rows of its values, and of the faults of rows that are present."""
-    column = columns[0][0] if len(columns) == 1 else pa.concat_arrays([column for column, _ in columns])
-    if len(columns) > 1 or len(column) < count:
-        places = np.full(count, -1, np.int64)
-        places[np.concatenate([rows for _, rows in columns])] = np.arange(len(column))
-        column = column.take(pa.array(places, mask=places < 0))
     all_faults, all_fields = np.zeros(count, np.uint8), np.full(count, -1, np.int32)
     all_faults[present], all_fields[present] = faults, fields
-    return Decoded(column, all_faults, all_fields, paths)
+    return Decoded(join_parts(columns, count), all_faults, all_fields, paths)

@@ -119,6 +119,16 @@ def payloads_of(column: pa.BinaryArray | pa.LargeBinaryArray) -> Payloads:
     return Payloads(byte_array(data if data is not None else b""), starts, stops)
 
 
+def join_parts(parts: list[tuple[pa.Array, Int64s]], count: int) -> pa.Array:
+    """One column of parts, each with the rows of its values. Other rows are null."""
+    column = parts[0][0] if len(parts) == 1 else pa.concat_arrays([column for column, _ in parts])
+    if len(parts) == 1 and len(column) == count:
+        return column
+    places = np.full(count, -1, np.int64)
+    places[np.concatenate([rows for _, rows in parts])] = np.arange(len(column))
+    return column.take(pa.array(places, mask=places < 0))
+
+
 def encode_integer(value: int) -> bytes:
     """A zigzag integer of 64 bits."""
     rest = (value << 1) ^ (value >> 63)

@@ -35,7 +35,7 @@ from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, c
 from spark_kafkawire.records.columns import Columns, validity_bitmap
 from spark_kafkawire.registry import RegisteredSchema, registry_of
 from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
-from spark_kafkawire.values.payloads import Decoded, Fault
+from spark_kafkawire.values.payloads import Decoded, Fault, join_parts
 from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframe
 
 _Flags = npt.NDArray[np.bool_]
@@ -288,7 +288,7 @@ class MessageDecoder:
         """
         is_error = self._options.bad_records is BadRecords.FAIL
         groups = _group_by_schema(frames) if form.needs_writer else _together(frames)
-        parts, rows_of_parts = [], []
+        parts: list[tuple[pa.Array, Int64s]] = []
         for rows, key in groups:
             decoding = self._decoding(form, key)
             if decoding.schema_id >= 0:
@@ -304,10 +304,10 @@ class MessageDecoder:
             else:
                 payloads = payloads.taken(rows)
             decoded = decoding.decoder.decode(payloads)
-            parts.append(decoded.column)
-            rows_of_parts.append(rows)
+            parts.append((decoded.column, rows))
             _blame_each(result, rows, decoded)
-        result.column = _order_values(parts, rows_of_parts, len(frames.ids), self._type)
+        count = len(frames.ids)
+        result.column = join_parts(parts, count) if parts else pa.nulls(count, self._type)
 
     def _decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         """The decoder of the messages of one schema, kept for the process."""
@@ -410,17 +410,6 @@ def _blame_each(result: Messages, rows: Int64s, decoded: Decoded) -> None:
     for fault, path in distinct.T.tolist():
         location = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
         result.reasons.append(f"{location}{Fault(fault).reason}")
-
-
-def _order_values(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:
-    """The values of all parts in the order of their rows; other rows are null."""
-    if len(parts) == 1 and len(rows[0]) == count:
-        return parts[0]
-    if not parts:
-        return pa.nulls(count, of)
-    places = np.full(count, -1, np.int64)
-    places[np.concatenate(rows)] = np.arange(sum(map(len, rows)))
-    return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
 
 
 def _strings(raw: pa.BinaryArray) -> Messages:

@@ -209,16 +209,6 @@ def number_in(found: Mapping[str, Any], name: str, default: int | None = None) -
     return _raise_broken(f"has no {name} from 0 to {_ID_MAX}")
 
 
-def request_of(schema: Schema) -> bytes:
-    """The body that registers a schema, or looks it up."""
-    body: dict[str, Any] = {"schema": schema.text}
-    if schema.format != AVRO:  # registries of old know no other format, and no name of it
-        body["schemaType"] = schema.format
-    if schema.references:
-        body["references"] = [asdict(item) for item in schema.references]
-    return json.dumps(body).encode()
-
-
 def _without_context(subject: str) -> str:
     """The name behind ``:.context:``."""
     return subject.split(":", 2)[2] if re.match(r":\.[^:]*:", subject) else subject
@@ -346,10 +336,14 @@ class Registry:
 
     def _post(self, verb: str, path: str, subject: str, schema: Schema) -> int:
         what = f"{verb} a schema in subject {printable(subject)}"
-        body = request_of(schema)
+        body: dict[str, Any] = {"schema": schema.text}
+        if schema.format != AVRO:  # registries of old know no other format, and no name of it
+            body["schemaType"] = schema.format
+        if schema.references:
+            body["references"] = [asdict(item) for item in schema.references]
 
         def fetch(turn: _Turn) -> int:
-            return number_in(self._request(turn, "POST", path, body), "id")
+            return number_in(self._request(turn, "POST", path, json.dumps(body).encode()), "id")
 
         return self._kept((verb, subject, schema), what, fetch)
 

@@ -56,24 +56,13 @@ class Decoded:
 
     ``column`` has the reader's type; it is null in rows of tombstones and of faults. ``faults`` has
     a ``Fault`` for each row. ``fields`` has, for each row with a fault, the index in ``paths`` of the
-    field that the fault is in; -1 where no field is known.
+    dotted path of the field that the fault is in; -1 where no field is known.
     """
 
     column: pa.Array
     faults: Uint8s
     fields: Int32s
     paths: tuple[str, ...]
-
-    def field(self, row: int) -> str | None:
-        """The dotted path of the field that a row's fault is in; None for the message as a whole."""
-        index = int(self.fields[row])
-        return self.paths[index] if index >= 0 else None
-
-    @property
-    def is_bad(self) -> npt.NDArray[np.bool_]:
-        """True for each row that has a fault."""
-        is_bad: npt.NDArray[np.bool_] = self.faults != Fault.NONE
-        return is_bad
 
 
 @dataclass(frozen=True, slots=True)

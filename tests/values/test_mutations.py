@@ -169,7 +169,7 @@ class Subject:
         result.column.validate(full=True)
         assert len(result.column) == len(result.faults) == len(result.fields) == len(payloads)
         assert set(np.unique(result.faults).tolist()) <= _KINDS
-        assert not (result.is_bad & np.asarray(result.column.is_valid())).any()
+        assert not ((result.faults != 0) & np.asarray(result.column.is_valid())).any()
         assert ((result.fields >= -1) & (result.fields < len(result.paths))).all()
         if self.slots_max is not None:
             assert result.column.nbytes <= 16 * self.slots_max(len(payloads), len(payloads.data))

@@ -401,7 +401,7 @@ def _key(frames: Framed, row: int) -> _SchemaKey:
 
 def _blame_each(result: Messages, rows: Int64s, decoded: Decoded) -> None:
     """Give each row with a fault its reason, once for all rows of the same fault and field."""
-    bad = np.flatnonzero(decoded.is_bad)
+    bad = np.flatnonzero(decoded.faults)
     if not len(bad):
         return
     kinds = np.stack((decoded.faults[bad].astype(np.int64), decoded.fields[bad]))

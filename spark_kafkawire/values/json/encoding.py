@@ -38,7 +38,7 @@ class Encoder:
     """
 
     def __init__(self, schema: Schema, arrow_type: pa.DataType) -> None:
-        self.schema, self.arrow_type = schema, arrow_type
+        self._root = schema.root
         _check(schema.root, arrow_type, "")
 
     def encode(self, column: pa.Array) -> pa.BinaryArray:
@@ -47,7 +47,7 @@ class Encoder:
         Raises ``RowError`` (fatal) that names the row, counted from 0, and the field that does not fit.
         """
         rows = np.arange(len(column), dtype=np.int64)
-        return _Texts().of(column, self.schema.root, "", rows).cast(pa.binary())
+        return _Texts().of(column, self._root, "", rows).cast(pa.binary())
 
 
 def _named(path: str) -> str:

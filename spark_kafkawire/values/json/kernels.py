@@ -50,9 +50,7 @@ DOUBLE: Final = 3  # a: the largest exponent, b: its 19 digits from which on a n
 DECIMAL: Final = 4  # a: precision, b: scale
 STRING: Final = 5
 TEXT: Final = 6  # a string, or any other value as its JSON
-TIMESTAMP: Final = (
-    7  # a: microseconds for 1, or 0 if integers are no timestamps, b: 1 in UTC, 0 without a zone
-)
+TIMESTAMP: Final = 7  # a: microseconds for 1, or 0 for no integers, b: 1 in UTC, 0 without a zone
 DATE: Final = 8  # a: 1 if integers are days
 BINARY: Final = 9
 STRUCT: Final = 10  # a: the place in ``slots``, b: their count, children: rows in ``fields``

@@ -69,7 +69,7 @@ def test_fastavro_reads_what_is_encoded(schema: Any, seed: int) -> None:
         if row is not None:
             assert form.of(read_back(schema, message)) == row
     again = Decoder(parse(json.dumps(schema))).decode(payloads_of(messages))
-    assert not again.is_bad.any()
+    assert not again.faults.any()
     assert again.column.to_pylist() == column.to_pylist()
 
 
@@ -276,7 +276,7 @@ def test_a_derived_schema_encodes_its_columns(arrow: pa.DataType) -> None:
     judged = [read_back(json.loads(schema.text), item)["c"] for item in messages.to_pylist()]
     assert judged[1] is None
     result = Decoder(schema).decode(payloads_of(messages))
-    assert not result.is_bad.any()
+    assert not result.faults.any()
     again = result.column.field(0)
     expected = column.cast(pa.time64("us")) if pa.types.is_time(arrow) else column
     expected = expected.cast(again.type) if again.type != arrow else expected

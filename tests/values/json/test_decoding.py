@@ -20,6 +20,7 @@ from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
 from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
+from tests.values.faults import field_of
 from tests.values.json.judge import TYPES, BadValue, judged, plain, same, texts_of
 
 
@@ -96,7 +97,7 @@ def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, 
     with interpreted_kernels():
         result = decoded(of, [b"null", message, None])
     assert result.faults.tolist() == [0, fault, 0]
-    assert result.field(1) == path
+    assert field_of(result, 1) == path
     assert result.column.null_count == 3
 
 
@@ -121,7 +122,7 @@ def test_messages_that_are_written_again_keep_their_rows() -> None:
     messages += [b'{"s":"\\u00e9","s":[1.50,1e400,"\\ud800"]}']
     result = decoded(of, messages)
     assert result.faults.tolist() == [0, 0, Fault.BAD_JSON, Fault.WRONG_TYPE, 0, Fault.BAD_UTF8, 0]
-    assert [result.field(row) for row in (3, 5)] == ["a", "s"]
+    assert [field_of(result, row) for row in (3, 5)] == ["a", "s"]
     assert result.column.to_pylist() == [
         {"a": 2, "s": None},
         *[None] * 3,
@@ -206,7 +207,7 @@ def test_a_schema_says_which_fields_are_required_and_what_is_a_string() -> None:
     ]
     result = Decoder(schema).decode(payloads_of(pa.array(messages)))
     assert result.faults.tolist() == [0, 0, Fault.MISSING_FIELD, Fault.WRONG_TYPE]
-    assert [result.field(row) for row in (2, 3)] == ["id", "name"]
+    assert [field_of(result, row) for row in (2, 3)] == ["id", "name"]
     first = result.column[0].as_py()
     assert (first["more"], first["at"].isoformat()) == ('{"x":[1, 2]}', "1970-01-01T00:00:01.500000+00:00")
     # What Spark's nullable columns leave out of a schema, the reader's schema knows.

@@ -107,7 +107,7 @@ def test_texts_are_read_by_pythons_json_and_valid_by_their_schema(count: int) ->
                 assert same(json.loads(text, parse_float=decimal.Decimal), expected(row, of))
                 validator.validate(json.loads(text))
         again = Decoder(None, schema, of).decode(payloads_of(Encoder(schema, of).encode(column)))
-        assert not again.is_bad.any()
+        assert not again.faults.any()
         assert again.column.equals(column)
 
     check()

@@ -247,14 +247,14 @@ def decoded(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> Dec
     """The messages' values; the column is valid, and null where there are faults."""
     result = Decoder(schema, *more).decode(payloads_of(pa.array(list(messages), pa.binary())))
     result.column.validate(full=True)
-    assert not any(valid for valid, bad in zip(result.column.is_valid(), result.is_bad, strict=True) if bad)
+    assert not any(valid for valid, bad in zip(result.column.is_valid(), result.faults, strict=True) if bad)
     return result
 
 
 def rows(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> list[Any]:
     """The messages' values, in which there is no fault."""
     result = decoded(schema, messages, *more)
-    assert not result.is_bad.any(), [Fault(item).name for item in result.faults]
+    assert not result.faults.any(), [Fault(item).name for item in result.faults]
     return [plain_of(item) for item in result.column]
 
 

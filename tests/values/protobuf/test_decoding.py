@@ -15,6 +15,7 @@ from spark_kafkawire.values.protobuf.decoding import Decoder
 from spark_kafkawire.values.protobuf.schema import parse
 from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
+from tests.values.faults import field_of
 
 from .drawn import (
     DrawnSchema,
@@ -153,7 +154,7 @@ def test_fields_are_resolved_by_their_numbers() -> None:
     refused = [judge(c=[1]), judge(f={"y": 1}), judge(g="text"), judge(d=b"\xff")]
     result = decoded(parse(writer), [item.SerializeToString() for item in refused], parse(reader))
     assert [Fault(item) for item in result.faults] == [Fault.UNRESOLVABLE_SCHEMA] * 3 + [Fault.BAD_UTF8]
-    assert [result.field(row) for row in range(4)] == ["c", "f.y", "g", "d"]
+    assert [field_of(result, row) for row in range(4)] == ["c", "f.y", "g", "d"]
 
 
 def test_indexes_choose_the_message() -> None:
@@ -178,7 +179,7 @@ def test_many_items_make_room_and_few_bytes_do_not_ask_for_much() -> None:
     wide = parse(f'syntax = "proto3"; message M {{ repeated W w = 1; message W {{ {columns} }} }}')
     result = decoded(wide, [b"\x0a\x00" * 15, b"\x0a\x00" * 10_000, b"\x0a\x02\x08\x01"])
     assert [Fault(item) for item in result.faults] == [Fault.NONE, Fault.TOO_LARGE, Fault.NONE]
-    assert result.field(1) == "w"
+    assert field_of(result, 1) == "w"
 
 
 @pytest.mark.parametrize("kind", ["length", "group"])
@@ -221,7 +222,7 @@ def test_slices_and_columns_without_rows() -> None:
             result = decoder.decode(payloads_of(messages.slice(start, stop - start)))
             wanted = [{"a": 1}, None, None, {"a": None}, {"a": 2}][start:stop]
             assert result.column.to_pylist() == wanted
-            assert result.is_bad.tolist() == [False, False, True, False, False][start:stop]
+            assert (result.faults != 0).tolist() == [False, False, True, False, False][start:stop]
 
 
 def test_the_items_of_a_replaced_message_of_a_oneof_need_their_required_fields() -> None:

@@ -221,7 +221,9 @@ class Decoder:
         columns = [(column, present[result == 0])]
         odd = present[result == ODD]
         if len(odd):
-            written = payloads_of(pa.array([_plain(item) for item in _texts(payloads, odd)], pa.binary()))
+            spans = zip(payloads.starts[odd].tolist(), payloads.stops[odd].tolist(), strict=True)
+            plain = [_plain(payloads.data[start:stop].tobytes()) for start, stop in spans]
+            written = payloads_of(pa.array(plain, pa.binary()))
             column, odd_found, odd_fields = self._run(written, final=True)
             fields[result == ODD] = odd_fields
             result[result == ODD] = odd_found
@@ -334,11 +336,6 @@ def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Int64s, Uint8s]:
     ends = np.repeat(np.cumsum(sizes), extra)
     location = np.arange(len(ends)) - np.repeat(np.cumsum(extra) - extra, extra)
     return offsets_of(sizes - extra), np.delete(plain, ends - 1 - location)
-
-
-def _texts(payloads: Payloads, rows: Int64s) -> list[bytes]:
-    spans = zip(payloads.starts[rows].tolist(), payloads.stops[rows].tolist(), strict=True)
-    return [payloads.data[start:stop].tobytes() for start, stop in spans]
 
 
 class _Number(str):

@@ -102,7 +102,7 @@ def _fits(of: JsonType, column: pa.DataType) -> bool:
     is_decimal = pa.types.is_decimal(column)
     if of.logical:
         fits: dict[str, Callable[[Any], bool]] = {
-            "timestamp": _is_utc,
+            "timestamp": lambda _: pa.types.is_timestamp(column) and column.tz is not None,
             "date": pa.types.is_date32,
             "bytes": is_binary,
             "decimal": lambda _: is_integer or (is_decimal and column.scale <= of.scale),
@@ -115,10 +115,6 @@ def _fits(of: JsonType, column: pa.DataType) -> bool:
         return bool(is_integer or (is_decimal and column.scale <= 0))
     kinds = {"number": is_number, "boolean": pa.types.is_boolean(column), "string": is_string}
     return any(kinds.values()) if of.kind == "any" else kinds.get(of.kind, False)
-
-
-def _is_utc(column: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(column) and column.tz is not None)
 
 
 def _refuse(is_bad: npt.NDArray[np.bool_], rows: Int64s, path: str, reason: str) -> None:

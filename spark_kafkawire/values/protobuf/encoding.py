@@ -159,14 +159,6 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
-def _bits_of_floats(column: pa.Array) -> npt.NDArray[Any]:
-    return _numbers(column).view(np.uint32)
-
-
-def _bits_of_doubles(column: pa.Array) -> npt.NDArray[Any]:
-    return _numbers(column).astype(np.float64, copy=False).view(np.int64)
-
-
 class Fitting:
     """A message and the struct that is written as it.
 
@@ -247,7 +239,8 @@ class Fitting:
         if each.is_message:
             op = ops.GROUP if each.kind == "group" else ops.MESSAGE
             scope.append(_instruction(each, op, -1, flag, -1, len(self._scopes)))
-            if each.message.time is not None and _is_time(of, each.message.time):
+            time = each.message.time
+            if time is not None and isinstance(of, type(time)):
                 return Slot(self._time(of), location, flag, is_required)
             return Slot(self._message(each.message, of, path), location, flag, is_required)
         fitting = _fitting(each.kind)
@@ -307,17 +300,16 @@ def _feed(each: Field, of: pa.DataType, place: Place, stream: int) -> Feed:
         return Names(place, stream, each.enum)
     if each.kind in _UNSIGNED:
         return Unsigned(place, stream, each.kind)
-    return Numbers(stream, {"float": _bits_of_floats, "double": _bits_of_doubles}.get(each.kind, _numbers))
+    if each.kind == "float":
+        return Numbers(stream, lambda column: _numbers(column).view(np.uint32))
+    if each.kind == "double":
+        return Numbers(stream, lambda column: _numbers(column).astype(np.float64, copy=False).view(np.int64))
+    return Numbers(stream, _numbers)
 
 
 def _oneof(path: str, name: str) -> Place:
     name = printable(inside(path, name))
     return Place(f"several fields of the Protobuf oneof {name}", "set one of them, the others to null")
-
-
-def _is_time(of: pa.DataType, time: pa.DataType) -> bool:
-    is_type: Any = pa.types.is_timestamp if pa.types.is_timestamp(time) else pa.types.is_duration
-    return bool(is_type(of))
 
 
 def _field(path: str, message: Message | None = None) -> str:

@@ -571,12 +571,11 @@ def _encode_string(content: bytes) -> str:
 
 
 def _enum(enum: _Descriptor) -> str:
-    values = [f"{item.string(1, _NAME)} = {_int32(item.integer(2))};" for item in enum.inner(2)]
+    values = []
+    for item in enum.inner(2):
+        number = item.integer(2)
+        values.append(f"{item.string(1, _NAME)} = {number - (1 << 64) if number >= 1 << 63 else number};")
     return f"enum {enum.string(1, _NAME)} {{ {' '.join(values)} }}"
-
-
-def _int32(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def _message(message: _Descriptor, is_proto3: bool, depth: int) -> str:
@@ -595,7 +594,11 @@ class _Body:
     def __init__(self, message: _Descriptor, is_proto3: bool, depth: int) -> None:
         self._is_proto3, self._depth = is_proto3, depth
         self._nested = {item.string(1, _NAME): item for item in message.inner(3)}
-        self._entries = {name for name, item in self._nested.items() if _is_entry(item)}
+        self._entries = {
+            name
+            for name, item in self._nested.items()
+            if any(options.integer(7) for options in item.inner(7))
+        }
         self._places = {name: location for location, name in enumerate(self._nested)}
         self._oneofs = [item.string(1, _NAME) for item in message.inner(8)]
         self._enums = [_enum(item) for item in message.inner(4)]
@@ -669,10 +672,6 @@ class _Body:
         if label in (_REQUIRED, _REPEATED):
             return "required " if label == _REQUIRED else "repeated "
         return "" if self._is_proto3 and not each.integer(17) else "optional "
-
-
-def _is_entry(message: _Descriptor) -> bool:
-    return any(options.integer(7) for options in message.inner(7))
 
 
 def _type(each: _Descriptor) -> str:

@@ -624,24 +624,13 @@ class Decoder:
         faults, fields = np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
         streams = target or _NO_ROOM
         if rows:
+            starts, stops = map(np.ascontiguousarray, (payloads.starts, payloads.stops))
+            written = counts, np.zeros_like(counts), streams.bases, streams.arrays[0]
+            found = np.zeros(2 * DEPTH_MAX, np.int64), faults, fields
+            steps = self._cost + _STEPS_MIN, min(self._cost, _STEPS_OF_BYTE_MAX)
+            flags = int(checking), int(target is not None), int(not self._has_items)
             decode_each(
-                payloads.data,
-                np.ascontiguousarray(payloads.starts),
-                np.ascontiguousarray(payloads.stops),
-                self._code,
-                self._table,
-                counts,
-                np.zeros_like(counts),
-                streams.bases,
-                streams.arrays[0],
-                np.zeros(2 * DEPTH_MAX, np.int64),
-                faults,
-                fields,
-                self._cost + _STEPS_MIN,
-                min(self._cost, _STEPS_OF_BYTE_MAX),
-                int(checking),
-                int(target is not None),
-                int(not self._has_items),
+                payloads.data, starts, stops, self._code, self._table, *written, *found, *steps, *flags
             )
         return counts, faults, fields
 

@@ -485,12 +485,8 @@ class Encoder:
         expect(len(column))
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         streams = Streams()
-        self._fitting.feed.put(
-            column if len(rows) == len(column) else column.drop_null(),
-            None,
-            streams,
-            lambda index: int(rows[index]),
-        )
+        present = column if len(rows) == len(column) else column.drop_null()
+        self._fitting.feed.put(present, None, streams, lambda index: int(rows[index]))
         values, starts = join_streams(streams.values, self._fitting.stream_count, np.int64)
         inputs = values, starts, streams.content()
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -506,18 +502,9 @@ class Encoder:
 
     def _run(self, inputs: tuple[Int64s, Int64s, Uint8s], offsets: Int64s, out: Uint8s, writing: int) -> None:
         values, starts, content = inputs
-        encode_each(
-            values,
-            starts.copy(),
-            content,
-            byte_array(bytes(self._fitting.constants)),
-            self._code,
-            self._table,
-            np.zeros(self._fitting.depth_max + 1, np.int64),
-            offsets,
-            out,
-            writing,
-        )
+        constants = byte_array(bytes(self._fitting.constants))
+        program = self._code, self._table, np.zeros(self._fitting.depth_max + 1, np.int64)
+        encode_each(values, starts.copy(), content, constants, *program, offsets, out, writing)
 
 
 def _array(column: pa.Array, sizes: Int64s, out: Uint8s) -> pa.BinaryArray:

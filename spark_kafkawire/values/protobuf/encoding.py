@@ -361,21 +361,11 @@ class Encoder:
         out = room(ROOM + len(content) + _VALUE_SIZE * (len(values) + len(is_valid)), np.uint8)
         offsets = np.full(len(is_valid) + 1, len(out), np.int64)
         row = len(is_valid) - 1
+        inputs = values, places, flags, flag_places, content
+        stack = np.zeros(FRAME * len(self._scopes) // 2, np.int64)  # each scope is open once at most
+        program = self._code, self._scopes, is_valid.view(np.uint8), stack
         while True:
-            row = encode_each(
-                row,
-                values,
-                places,
-                flags,
-                flag_places,
-                content,
-                self._code,
-                self._scopes,
-                is_valid.view(np.uint8),
-                np.zeros(FRAME * len(self._scopes) // 2, np.int64),  # each scope is open once at most
-                offsets,
-                out,
-            )
+            row = encode_each(row, *inputs, *program, offsets, out)
             if row < 0:
                 return offsets, out
             out = _wider(out, offsets, row)

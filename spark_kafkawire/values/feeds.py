@@ -163,3 +163,10 @@ def is_valid(column: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def messages_of(column: pa.Array, offsets: Int64s, content: pa.Buffer) -> pa.BinaryArray:
+    """The messages of a column, null where it is null."""
+    validity = column.is_valid().buffers()[1] if column.null_count else None
+    bounds = pa.py_buffer(offsets.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(column), [validity, bounds, content])

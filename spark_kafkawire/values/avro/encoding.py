@@ -19,7 +19,7 @@ from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
 from ..column_types import RECURSION_DEPTH, inside, is_binary, is_list, is_text, sql_name
-from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, join_streams
+from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, join_streams, messages_of
 from ..payloads import encode_integer
 from . import encoding_kernels as ops
 from .encoding_kernels import encode_each
@@ -498,22 +498,12 @@ class Encoder:
             )
         out = room(max(1, int(offsets[-1])), np.uint8)
         self._run(inputs, offsets, out, 1)
-        return _array(column, np.diff(offsets), out)
+        sizes = np.zeros(len(column), np.int64)
+        sizes[rows] = np.diff(offsets)
+        return messages_of(column, np.append(0, np.cumsum(sizes)), pa.py_buffer(out))
 
     def _run(self, inputs: tuple[Int64s, Int64s, Uint8s], offsets: Int64s, out: Uint8s, writing: int) -> None:
         values, starts, content = inputs
         constants = byte_array(bytes(self._fitting.constants))
         program = self._code, self._table, np.zeros(self._fitting.depth_max + 1, np.int64)
         encode_each(values, starts.copy(), content, constants, *program, offsets, out, writing)
-
-
-def _array(column: pa.Array, sizes: Int64s, out: Uint8s) -> pa.BinaryArray:
-    all_sizes = np.zeros(len(column), np.int64)
-    is_valid = column.is_valid()
-    all_sizes[is_valid.to_numpy(zero_copy_only=False)] = sizes
-    offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(all_sizes, out=offsets[1:])
-    validity = is_valid.buffers()[1] if column.null_count else None
-    return pa.Array.from_buffers(
-        pa.binary(), len(column), [validity, pa.py_buffer(offsets), pa.py_buffer(out)]
-    )

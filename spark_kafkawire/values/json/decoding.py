@@ -67,18 +67,10 @@ class Layout:
         self._add(self.arrow_type, self.reader.nullable, self.reader, "", False)
 
     @property
-    def tables(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    def tables(self) -> tuple[Int64s, ...]:
         """Nodes, fields, slots and nulls."""
         rows = [number for row in self.table for number in row]
-        nodes, fields, slots, nulls = (
-            np.array(item or [0], np.int64) for item in (rows, self.fields, self.slots, self.nulls)
-        )
-        return nodes, fields, slots, nulls
-
-    @property
-    def name_bytes(self) -> Uint8s:
-        """The names of all fields, one after the other."""
-        return byte_array(bytes(self.names) or b"\0")
+        return tuple(np.array(item or [0], np.int64) for item in (rows, self.fields, self.slots, self.nulls))
 
     def _add(self, of: pa.DataType, nullable: bool, reader: JsonType, path: str, is_repeated: bool) -> Node:
         node = Node(len(self.nodes), of, path, is_repeated)
@@ -209,7 +201,7 @@ class Decoder:
         assert target is not None or arrow_type is not None
         self.arrow_type = target.arrow_type if arrow_type is None and target is not None else arrow_type
         self._layout = Layout(self.arrow_type, ANY if target is None else target.root)
-        self._tables, self._names = self._layout.tables, self._layout.name_bytes
+        self._tables, self._names = self._layout.tables, byte_array(bytes(self._layout.names) or b"\0")
         self._paths = tuple(node.path for node in self._layout.nodes)
         self._has_path = np.array([bool(path) for path in self._paths])
 

@@ -19,7 +19,7 @@ from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
 from ..column_types import dtype_of, inside, is_list, sql_name
-from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, join_streams
+from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, join_streams, messages_of
 from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
 from .schema import Schema
@@ -348,10 +348,8 @@ class Encoder:
         self._fitting.root.put(column, is_valid, streams, int)
         offsets, out = self._run(streams, is_valid)
         first = int(offsets[0])
-        validity = column.is_valid().buffers()[1] if column.null_count else None
-        bounds = (offsets - first).astype(np.int32)
         content = pa.py_buffer(out).slice(first, int(offsets[-1]) - first)
-        return pa.Array.from_buffers(pa.binary(), len(column), [validity, pa.py_buffer(bounds), content])
+        return messages_of(column, offsets - first, content)
 
     def _run(self, streams: Streams, is_valid: Uint8s) -> tuple[Int64s, Uint8s]:
         """The bounds of messages, and the bytes that they lie in."""

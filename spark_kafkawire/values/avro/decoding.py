@@ -172,17 +172,10 @@ class Program:
         self.emit(ops.JUMP, b=loop)
         self.aim(loop)
 
-    def leaf(
-        self,
-        writer: AvroType,
-        reader: AvroType,
-        path: str,
-        stream: int = -1,
-        factor: int = 1,
-        bounds: int = -1,
-    ) -> None:
-        """Take a number, a boolean, a text or bytes; without a stream, pass over it."""
-        kind = writer.kind
+    def leaf(self, writer: AvroType, reader: AvroType, path: str, into: tuple[int, int, int]) -> None:
+        """Take a number, a boolean, a text or bytes. ``into`` are its stream, the factor of an integer and
+        the place of a decimal's bounds."""
+        kind, (stream, factor, bounds) = writer.kind, into
         if kind in ("int", "long"):
             self.emit(ops.LONG, stream, factor, int(kind == "int"), path)
         elif kind in ("float", "double"):
@@ -222,7 +215,7 @@ class Program:
         elif kind in ("array", "map"):
             self.items(writer, -1, -1, path, lambda: self.skip(writer.item_type, path))
         elif kind != "null":
-            self.leaf(writer, writer, path)
+            self.leaf(writer, writer, path, (-1, 1, -1))
 
     def finish(self) -> None:
         """End the program, and add what skips its records."""
@@ -386,7 +379,7 @@ class Resolver(Program):
         if factor is None:
             self._fail(Fault.UNRESOLVABLE_SCHEMA, path)
             return
-        self.leaf(writer, reader, path, node.stream, factor, self._bounds(node))
+        self.leaf(writer, reader, path, (node.stream, factor, self._bounds(node)))
         if writer.kind in _SOURCE_OF:
             self._from(node, _SOURCE_OF[writer.kind])
 

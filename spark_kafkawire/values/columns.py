@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
+from spark_kafkawire.records.columns import validity_bitmap
 
 from .payloads import Decoded, join_parts
 from .span_kernels import gather
@@ -53,7 +54,7 @@ class Columns(ABC):
         is_null = self.is_null(node, rows)
         if is_null is not None and not is_null.any():
             is_null = None
-        buffers: list[Any] = [None if is_null is None else _bits(~is_null)]
+        buffers: list[Any] = [validity_bitmap(None if is_null is None else ~is_null)]
         children: list[pa.Array] = []
         if pa.types.is_struct(of):
             children = [self.of(child, rows) for child in node.children]
@@ -63,10 +64,10 @@ class Columns(ABC):
         elif pa.types.is_string(of) or pa.types.is_binary(of):
             offsets, content = self.spans(node, rows, is_null)
             buffers += pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)
+        elif pa.types.is_boolean(of):
+            buffers.append(validity_bitmap(self.numbers(node, rows, is_null) != 0))
         else:
-            numbers = self.numbers(node, rows, is_null)
-            is_boolean = pa.types.is_boolean(of)
-            buffers.append(_bits(numbers != 0) if is_boolean else pa.py_buffer(np.ascontiguousarray(numbers)))
+            buffers.append(pa.py_buffer(np.ascontiguousarray(self.numbers(node, rows, is_null))))
         return pa.Array.from_buffers(of, rows, buffers, children=children)
 
     def _items(self, node: Any, offsets: Int64s) -> tuple[Int64s, list[pa.Array]]:
@@ -95,10 +96,6 @@ class Columns(ABC):
         if self.KEEPS_PLACES:
             return lasts[np.argsort(np.unique(entries, return_index=True)[1])]
         return np.sort(lasts)
-
-
-def _bits(flags: Flags) -> pa.Buffer:
-    return pa.array(flags).buffers()[1]
 
 
 def offsets_of(sizes: Int64s) -> Int64s:

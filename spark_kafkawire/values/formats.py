@@ -12,7 +12,7 @@ A row imports the modules of its format when one of its functions is called: opt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
@@ -80,7 +80,7 @@ class Format:
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
     their type by indexes behind the schema's id: its schemas have ``indexes`` and ``find_message_type``, and
     ``decoder`` takes the indexes of messages as a fourth argument. By default they are those of the writer's
-    schema. ``has_depth`` is true if types of its schemas may contain themselves: they have ``to_depth``.
+    schema. ``has_depth`` is true if types of its schemas may contain themselves.
     ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
     gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
@@ -100,7 +100,7 @@ class Format:
         """The schema of a column. Raises ``OptionError`` (fatal)."""
         schema: Any = self.parse(fixed.text, dict(fixed.references))
         if fixed.recursion_depth is not None:
-            schema = schema.to_depth(fixed.recursion_depth)
+            schema = replace(schema, recursion_depth=fixed.recursion_depth)
         parsed: Schema = schema if fixed.message is None else schema.find_message_type(fixed.message)
         return parsed
 

@@ -15,7 +15,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -205,7 +205,7 @@ _FIXED_SIZE_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """A schema, and the JSON that it was parsed from."""
+    """A schema, the JSON that it was parsed from, and how often a record may be inside of itself."""
 
     root: AvroType
     text: str
@@ -215,10 +215,6 @@ class Schema:
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
         return arrow_type_of(self.root, self.recursion_depth)
-
-    def to_depth(self, recursion_depth: int) -> Schema:
-        """The schema with another depth of records that contain themselves."""
-        return replace(self, recursion_depth=recursion_depth)
 
     @property
     def name(self) -> str | None:

@@ -267,6 +267,7 @@ class Schema:
 
     ``indexes`` is the place of the message that a column has: the index among the text's messages, then among
     the messages declared inside of that one, and so on. The first message stands for the schema as a whole.
+    ``recursion_depth`` is how often a message may be inside of itself.
     """
 
     file: File = field(repr=False)
@@ -290,10 +291,6 @@ class Schema:
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a message. Raises ``OptionError`` (fatal) for types that Spark does not have."""
         return arrow_type_of(self.root, self.recursion_depth)
-
-    def to_depth(self, recursion_depth: int) -> Schema:
-        """The schema with another depth of messages that contain themselves."""
-        return replace(self, recursion_depth=recursion_depth)
 
     def at(self, indexes: tuple[int, ...]) -> Schema | None:
         """The schema with the message of these indexes; None if it has none."""

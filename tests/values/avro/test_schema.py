@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -51,12 +52,12 @@ def test_a_record_that_contains_itself_ends_at_the_depth_of_recursion() -> None:
     schema = parse(json.dumps(node))
     assert str(schema.arrow_type).count("next") == 2
     for depth in (1, 2, 5):
-        deeper = schema.to_depth(depth)
+        deeper = replace(schema, recursion_depth=depth)
         assert str(deeper.arrow_type).count("next") == depth - 1
     for depth in (0, -1):
         with pytest.raises(OptionError, match="record Node contains itself: set recursiveFieldMaxDepth to 1"):
-            _ = schema.to_depth(depth).arrow_type
-    assert parse('"int"').to_depth(-1).arrow_type == pa.int32()
+            _ = replace(schema, recursion_depth=depth).arrow_type
+    assert replace(parse('"int"'), recursion_depth=-1).arrow_type == pa.int32()
 
 
 def test_a_reference_defines_a_name() -> None:

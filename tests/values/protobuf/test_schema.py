@@ -6,6 +6,7 @@ import base64
 import random
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -148,16 +149,16 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
             ]
         )
     assert schema.arrow_type == of
-    assert schema.to_depth(3).arrow_type == of
-    assert schema.to_depth(1).arrow_type == pa.struct([("n", pa.string())])
-    deeper = schema.to_depth(4)
+    assert replace(schema, recursion_depth=3).arrow_type == of
+    assert replace(schema, recursion_depth=1).arrow_type == pa.struct([("n", pa.string())])
+    deeper = replace(schema, recursion_depth=4)
     assert deeper.arrow_type.field("b").type == of
     with pytest.raises(
         OptionError, match="message P contains itself: set recursiveFieldMaxDepth to 1 or more"
     ):
-        _ = schema.to_depth(-1).arrow_type
+        _ = replace(schema, recursion_depth=-1).arrow_type
     with pytest.raises(OptionError, match="more than 20000 columns"):
-        _ = schema.to_depth(15).arrow_type
+        _ = replace(schema, recursion_depth=15).arrow_type
 
 
 @for_each(

@@ -70,16 +70,11 @@ class Program:
     constants: bytearray = field(default_factory=bytearray)
     nodes: list[Node] = field(default_factory=list)
     stream_count: int = 0
-    _paths: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, int] = field(default_factory=dict)
     _enums: dict[tuple[int, int], int] = field(default_factory=dict)
     _skipped: dict[int, int] = field(default_factory=dict)
     _records: list[tuple[AvroType, list[int]]] = field(default_factory=list)
     _sealed: int = 0
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of fields, by the indexes that instructions have."""
-        return tuple(self._paths)
 
     @property
     def cost(self) -> int:
@@ -109,7 +104,7 @@ class Program:
             raise OptionError(
                 f"the Avro schema takes more than {INSTRUCTIONS_MAX} instructions: remove fields from it"
             )
-        index = self._paths.setdefault(path, len(self._paths)) if path else -1
+        index = self.paths.setdefault(path, len(self.paths)) if path else -1
         self.code += (op, a, b, c, index)
         return at
 
@@ -607,7 +602,9 @@ class Decoder:
             good = present[result == 0]
         constants = byte_array(bytes(self.program.constants))
         column = _Columns(payloads.data, constants, streams, counts).of(self.program.nodes[0], len(good))
-        return make_decoded(len(payloads), [(column, good)], present, result, fields, self.program.paths)
+        return make_decoded(
+            len(payloads), [(column, good)], present, result, fields, tuple(self.program.paths)
+        )
 
     def _run(
         self, payloads: Payloads, target: Room | None, *, checking: bool = True

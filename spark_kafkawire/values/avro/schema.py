@@ -134,8 +134,6 @@ def arrow_type_of(root: AvroType, recursion_depth: int = RECURSION_DEPTH) -> pa.
 
 
 class _ArrowTypes(Nesting):
-    __slots__ = ()
-
     def of(self, avro: AvroType, depths: Mapping[str, int]) -> pa.DataType | None:
         """The type of a value that is not null; None where a record contains itself too often."""
         self.add()

@@ -140,8 +140,6 @@ def arrow_type_of(root: Message, recursion_depth: int = RECURSION_DEPTH) -> pa.D
 
 
 class _ArrowTypes(Nesting):
-    __slots__ = ()
-
     def struct(self, message: Message, depths: Mapping[str, int]) -> pa.DataType | None:
         """The type of a message; None if it has no columns."""
         columns = [column for item in message.fields if (column := self.column(item, depths)) is not None]

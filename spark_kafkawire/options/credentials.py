@@ -494,7 +494,7 @@ def _password(login: JaasLogin) -> Password:
     return Password(username, password)
 
 
-def _scram(login: JaasLogin, *, delegates: bool) -> Password | DelegationToken:
+def _scram(login: JaasLogin, *, delegates: bool) -> Password:
     """A password, or a delegation token: its id is the user name then."""
     result = _password(login)
     if login.options.get("tokenauth", "").lower() != "true":

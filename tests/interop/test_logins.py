@@ -403,7 +403,7 @@ def test_a_login_with_a_token_of_the_users_gets_no_other(issuer: ApacheKafka) ->
     assert isinstance(credentials, DelegationToken)
     jaas = (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        f'username="{credentials.token_id}" password="{credentials.hmac}" tokenauth="true";'
+        f'username="{credentials.username}" password="{credentials.password}" tokenauth="true";'
     )
     given = options(issuer, sasl__mechanism="SCRAM-SHA-256", sasl__jaas__config=jaas)
     assert serves(net_of({**given, "delegationTokens": "false"}))

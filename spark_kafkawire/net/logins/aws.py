@@ -35,7 +35,7 @@ from spark_kafkawire.version import VERSION
 
 from ..http import object_in
 from ..transport import Deadline
-from .mechanism import Mechanism, Tokens
+from .mechanism import Credentials, Mechanism, Tokens
 from .tokens.token import Token, within
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
@@ -43,18 +43,13 @@ _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Credentials):
     """Credentials of AWS: fixed ones of a user, or ones with a session token that expire. Secrets are in no
     repr."""
 
     access: str
     secret: str = field(repr=False)
     session: str | None = field(default=None, repr=False)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain."""
-        return (self.secret, *((self.session,) if self.session else ()))
 
 
 def sign_query(
@@ -105,7 +100,7 @@ _SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class AwsLogin:
+class AwsLogin(Credentials):
     """An identity of AWS, by the options of Amazon's login module. Plain data; secrets are in no repr.
 
     Without a profile, credentials come from the machine that connects; ``role_keys`` replace them.
@@ -117,11 +112,6 @@ class AwsLogin:
     role_external_id: str | None = None
     role_keys: Keys | None = None
     sts_region: str | None = None
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return () if self.role_keys is None else self.role_keys.secrets
 
     def keys(self, region: str, deadline: Deadline) -> Keys:
         """Valid credentials; botocore renews them in time.
@@ -249,15 +239,10 @@ AGENT: Final = f"spark-kafkawire/{VERSION}"
 
 
 @dataclass(frozen=True, slots=True)
-class MskToken:
+class MskToken(Credentials):
     """An identity of AWS that signs a token for each connection."""
 
     login: AwsLogin
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return self.login.secrets
 
     def fetch(self, host: str, deadline: Deadline) -> Token:
         """A token of 900 seconds. It is not kept, because each connection signs one of its own."""

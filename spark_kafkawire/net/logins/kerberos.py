@@ -36,7 +36,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -53,7 +53,7 @@ from spark_kafkawire.regular_files import Unreadable, read_regular
 
 from ..transport import Deadline
 from .gssapi_library import Context, GssapiError, Handle, Library, load
-from .mechanism import Mechanism, Tokens
+from .mechanism import Credentials, Mechanism, Tokens
 from .tokens.token import within
 
 #: The number of the first error of krb5_err.et: those of RFC 4120 follow it by their codes.
@@ -228,7 +228,7 @@ USED_PART: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class KerberosLogin:
+class KerberosLogin(Credentials):
     """The name of the brokers' service, and a principal with its key tab, or a ticket cache.
 
     Without ``key_tab``, ``ticket_cache`` names the cache; None is that of the environment. Plain data without
@@ -239,9 +239,6 @@ class KerberosLogin:
     principal: str | None = None
     key_tab: str | None = None
     ticket_cache: str | None = None
-
-    #: None: names and paths are none.
-    secrets: ClassVar[tuple[str, ...]] = ()
 
 
 #: Credentials of key tabs.

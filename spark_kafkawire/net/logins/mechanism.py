@@ -13,8 +13,8 @@ before it yields, and ends within the deadline.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ..transport import Deadline
 
@@ -22,26 +22,28 @@ from ..transport import Deadline
 Tokens = Generator[bytes, bytes, None]
 
 
-class Credentials(Protocol):
+@dataclass(frozen=True, slots=True)
+class Credentials:
     """Credentials of a client. Plain data, hashable: it travels to the executors. Secrets are in no
     repr."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
+        """The values that no message may contain, even if a peer repeats them: those that are in no repr, and
+        those of credentials in a field."""
+        result: list[str] = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            result += getattr(value, "secrets", ()) if item.repr else filter(None, [value])
+        return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
+class Password(Credentials):
     """A user name with its password."""
 
     username: str
     password: str = field(repr=False)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return (self.password,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,22 +12,17 @@ from spark_kafkawire.errors import AuthenticationError, counted
 from spark_kafkawire.secrecy import keep_secret
 
 from ..transport import Deadline
-from .mechanism import Mechanism, Tokens
+from .mechanism import Credentials, Mechanism, Tokens
 from .tokens.token import RENEWAL, Renewal, TokenSource, current_token
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class Bearer(Credentials):
     """A source of tokens, extensions that go to the broker with each, and when tokens are renewed."""
 
     source: TokenSource
     extensions: tuple[tuple[str, str], ...] = ()
     renewal: Renewal = RENEWAL
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return self.source.secrets
 
 
 def _tokens(credentials: Bearer, host: str, deadline: Deadline) -> Tokens:

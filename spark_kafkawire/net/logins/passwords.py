@@ -45,28 +45,11 @@ UNKNOWN_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationToken:
-    """A token. ``hmac`` is in base 64. ``created_s`` is when this package created it, seconds since 1970;
-    None if the user provides it."""
+class DelegationToken(Password):
+    """A token: its id is the user name, and its HMAC in base 64 the password. ``created_s`` is when this
+    package created it, seconds since 1970; None if the user provides it."""
 
-    token_id: str
-    hmac: str = field(repr=False)
     created_s: float | None = None
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return (self.hmac,)
-
-    @property
-    def username(self) -> str:
-        """The user name of a login."""
-        return self.token_id
-
-    @property
-    def password(self) -> str:
-        """The password of a login."""
-        return self.hmac
 
     def may_be_unknown(self, now_s: float) -> bool:
         """True if brokers may refuse the token because it is too new. The clock of a task may differ from
@@ -204,7 +187,7 @@ def _unproven(mechanism: str, why: str) -> AuthenticationError:
 
 
 def _mechanism(name: str) -> Mechanism:
-    def tokens(credentials: Password | DelegationToken, _host: str, _deadline: Deadline) -> Tokens:
+    def tokens(credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
         extensions = _TOKEN_AUTH if isinstance(credentials, DelegationToken) else ""
         return scram(name, credentials.username, credentials.password, extensions)
 

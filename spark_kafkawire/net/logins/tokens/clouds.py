@@ -27,7 +27,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, TransportError, printable
@@ -36,6 +36,7 @@ from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
+from ..mechanism import Credentials
 from .oauth import JWT_GRANT, Signer, ask_for_token, encode_base64url, https_url, lifetime_of
 from .token import Token, is_token, read_text, word_in
 
@@ -77,16 +78,13 @@ _AZURE_METADATA: Final = "Azure: the metadata endpoint"
 
 
 @dataclass(frozen=True, slots=True)
-class AzureToken:
+class AzureToken(Credentials):
     """The identity of the machine that connects, for a scope such as
     ``https://NAMESPACE.servicebus.windows.net/.default``. ``tls`` adds trusted certificates to the system's
     authorities."""
 
     scope: str
     tls: Tls = Tls()
-
-    #: None: they are on the machine that connects.
-    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token of the identity.
@@ -159,14 +157,11 @@ _EMAIL: Final = re.compile(r"[!-~]{1,320}")
 
 
 @dataclass(frozen=True, slots=True)
-class GoogleToken:
+class GoogleToken(Credentials):
     """The application default credentials of the machine that connects. ``tls`` adds trusted certificates to
     the system's authorities."""
 
     tls: Tls = Tls()
-
-    #: None: they are on the machine that connects.
-    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token in three parts.

@@ -28,6 +28,7 @@ from spark_kafkawire.net.http import Answer, Url, ask, object_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 
+from ..mechanism import Credentials
 from .token import LIFETIME_MAX_S, Token, current_token, is_token, word_in
 
 T = TypeVar("T")
@@ -161,7 +162,7 @@ IN_OPTIONS: Final = OF_BROKERS._replace(login="kafka.sasl.oauthbearer.client.cre
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCredentials:
+class ClientCredentials(Credentials):
     """A client of an authorization server. Plain data; secrets are in no repr.
 
     ``tls`` adds trusted certificates to the system's authorities. ``encodes_header`` encodes the name and the
@@ -179,11 +180,6 @@ class ClientCredentials:
 
     def __post_init__(self) -> None:
         https_url(self.endpoint_url, self.names.endpoint)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a server repeats them."""
-        return (self.client_secret,)
 
     def token(self, deadline: Deadline) -> str:
         """A valid token, from the cache or from the server. Raises as ``fetch`` does."""
@@ -293,7 +289,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class JwtAssertion:
+class JwtAssertion(Credentials):
     """A client that proves who it is by an assertion: one that it signs, or one of a file on the machine that
     connects, which is read for each request."""
 
@@ -307,11 +303,6 @@ class JwtAssertion:
 
     def __post_init__(self) -> None:
         https_url(self.endpoint_url, NAMES.endpoint)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a server repeats them."""
-        return () if self.signer is None else self.signer.secrets
 
     def assertion(self) -> str:
         """An assertion. Raises ``OptionError`` or ``AuthenticationError`` (fatal)."""

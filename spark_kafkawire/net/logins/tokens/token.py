@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from spark_kafkawire.bounded import NotEnded, call_bounded
 from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTimedOut, printable, quote
@@ -32,6 +32,8 @@ from spark_kafkawire.kept import Kept
 from spark_kafkawire.net.transport import IF_SLOW, Deadline
 from spark_kafkawire.regular_files import Unreadable, read_regular
 from spark_kafkawire.secrecy import keep_secret
+
+from ..mechanism import Credentials
 
 #: Longest use of a token, seconds, even if its server allows more.
 LIFETIME_MAX_S: Final = 86_400.0
@@ -88,15 +90,10 @@ class TokenSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedToken:
+class FixedToken(Credentials):
     """A token that the user provides."""
 
     value: str = field(repr=False)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a broker repeats them."""
-        return (self.value,)
 
     def fetch(self, _host: str, _deadline: Deadline) -> Token:
         """The token."""
@@ -138,15 +135,12 @@ FILE_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(Credentials):
     """A file with a token and nothing else, on the machine that connects. Each connection reads it, because
     the file changes when the token is renewed. ``option`` names it, for errors."""
 
     path: str
     option: str = "kafka.sasl.oauthbearer.token.endpoint.url"
-
-    #: None: a path is not one.
-    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, _deadline: Deadline) -> Token:
         """The token. Raises ``AuthenticationError`` (fatal) if the file has none."""
@@ -188,7 +182,7 @@ _SECONDS_MAX: Final = 1e11
 
 
 @dataclass(frozen=True, slots=True)
-class TokenProvider:
+class TokenProvider(Credentials):
     """A function, by its module and its name in there: settings travel, functions do not."""
 
     name: str
@@ -199,9 +193,6 @@ class TokenProvider:
                 f"option {OPTION}: {quote(self.name)} is not of the form package.module:function; "
                 "name a function in Python, such as my_company.tokens:kafka_token"
             )
-
-    #: None: a name is not one.
-    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token of the function.

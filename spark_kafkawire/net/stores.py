@@ -42,9 +42,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import io
 import re
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -97,19 +97,9 @@ class Store:
         )
 
 
-def damaged(problem: str) -> StoreError:
+def _damaged(problem: str) -> StoreError:
     """The error for bytes that no tool writes."""
     return StoreError(f"the file is damaged: {problem}; copy it again from where it was made")
-
-
-def no_key() -> StoreError:
-    """The error for a store without a private key."""
-    return StoreError("it has no private key; give the key store, not the trust store")
-
-
-def no_trust() -> StoreError:
-    """The error for a store without certificates, which would trust nobody."""
-    return StoreError("it has no certificate to trust; add one with keytool -importcert")
 
 
 def unsupported(kind: str) -> StoreError:
@@ -117,25 +107,11 @@ def unsupported(kind: str) -> StoreError:
     return StoreError(f"{kind} stores are not supported; convert it: {_CONVERSION} -srcstoretype {kind}")
 
 
-CERTIFICATE: Final = "CERTIFICATE"
 #: A key in PKCS #8, not encrypted; names of other keys end in the same words.
-PRIVATE_KEY: Final = "PRIVATE KEY"
+_PRIVATE_KEY: Final = "PRIVATE KEY"
 
 #: A block ends before the next one begins, so that a search for its end goes no further.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----((?:(?!-----BEGIN ).)*?)-----END \1-----", re.DOTALL)
-
-
-def text_of(store: Store) -> str:
-    """The blocks of a PEM store, without the text around them. Raises ``StoreError`` if no block is whole."""
-    return normalize_pem(store.data.decode("utf-8", "replace"))
-
-
-def _identity_of_pem(store: Store) -> str:
-    """The blocks of a PEM store with at most one private key. OpenSSL refuses one without a key."""
-    text = text_of(store)
-    if (count := text.count(f"{PRIVATE_KEY}-----\n") // 2) > 1:
-        raise StoreError(f"it has {count} private keys, and nothing says which one to use; leave one in it")
-    return text
 
 
 def normalize_pem(text: str) -> str:
@@ -148,9 +124,10 @@ def normalize_pem(text: str) -> str:
     return "".join(f"-----BEGIN {kind}-----\n{_lines(body)}\n-----END {kind}-----\n" for kind, body in blocks)
 
 
-def block(kind: str, der: bytes) -> str:
-    """One block of PEM."""
-    return f"-----BEGIN {kind}-----\n{_lines(base64.b64encode(der).decode())}\n-----END {kind}-----\n"
+def _blocks(kind: str, *items: bytes) -> str:
+    """Blocks of PEM, from DER."""
+    texts = (_lines(base64.b64encode(der).decode()) for der in items)
+    return "".join(f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n" for text in texts)
 
 
 def _lines(body: str) -> str:
@@ -226,8 +203,7 @@ _WHITENER: Final = b"Mighty Aphrodite"
 _PROTECTION: Final = bytes.fromhex("2b060104012a02110101")
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """An entry: the protected ``key`` is None for a trusted certificate."""
 
     alias: str
@@ -235,126 +211,86 @@ class _Entry:
     chain: list[bytes]
 
 
-class _Input:
-    """A cursor over the bytes. All reads raise ``StoreError`` after the end."""
-
-    def __init__(self, data: bytes, pos: int) -> None:
-        self._data = data
-        self._pos = pos
-
-    def take(self, size: int) -> bytes:
-        """The next bytes."""
-        if size > len(self._data) - self._pos:
-            raise damaged("it ends too early")
-        self._pos += size
-        return self._data[self._pos - size : self._pos]
-
-    def read_sized(self, size_of_length: int) -> bytes:
-        """The bytes after their length."""
-        return self.take(self.number(size_of_length))
-
-    def number(self, size: int = 4) -> int:
-        """An unsigned integer."""
-        return int.from_bytes(self.take(size), "big")
-
-    def text(self) -> str:
-        """A text for people."""
-        return self.read_sized(2).decode("utf-8", "replace")
-
-    def certificate(self) -> bytes:
-        """A certificate in DER."""
-        kind = self.read_sized(2)
-        if kind != b"X.509":
-            raise damaged("a certificate is not of X.509")
-        return self.read_sized(4)
+def _take(source: io.BytesIO, size: int) -> bytes:
+    if len(data := source.read(size)) < size:
+        raise _damaged("it ends too early")
+    return data
 
 
-def _trust_of_jks(store: Store) -> str:
-    """PEM of the trusted certificates, and of the keys' own. As in Java, the hash is not checked without a
-    password."""
-    trusted = [entry.chain[0] for entry in _entries(store) if entry.chain]
-    if not trusted:
-        raise no_trust()
-    return "".join(block(CERTIFICATE, der) for der in trusted)
+def _number(source: io.BytesIO, size: int = 4) -> int:
+    return int.from_bytes(_take(source, size), "big")
 
 
-def _identity_of_jks(store: Store) -> str:
-    """PEM of the only key and of its chain."""
-    if store.password is None:
-        raise store.wrong_password()
+def _sized(source: io.BytesIO, size_of_length: int = 4) -> bytes:
+    """The bytes after their length."""
+    return _take(source, _number(source, size_of_length))
+
+
+def _certificate(source: io.BytesIO) -> bytes:
+    if _sized(source, 2) != b"X.509":
+        raise _damaged("a certificate is not of X.509")
+    return _sized(source)
+
+
+def _trusted_by_jks(store: Store) -> list[bytes]:
+    """As in Java, the hash is not checked without a password."""
+    return [entry.chain[0] for entry in _entries(store) if entry.chain]
+
+
+def _identity_in_jks(store: Store) -> tuple[bytes | None, list[bytes]]:
     keys = [(entry, entry.key) for entry in _entries(store) if entry.key is not None]
     if len(keys) > 1:
         raise store.several_keys([entry.alias for entry, _ in keys])
-    for entry, key in keys:
-        certificates = "".join(block(CERTIFICATE, der) for der in entry.chain)
-        return block(PRIVATE_KEY, _plain_key(key, store)) + certificates
-    raise no_key()
+    return next(((_plain_key(key, store), entry.chain) for entry, key in keys), (None, []))
 
 
-def _entries(store: Store) -> list[_Entry]:
+def _entries(store: Store) -> Iterator[_Entry]:
     data, digest = store.data[:-_HASH_SIZE], store.data[-_HASH_SIZE:]
     if store.password is not None:
         password = store.password.encode("utf-16-be")
         if not hmac.compare_digest(hashlib.sha1(password + _WHITENER + data).digest(), digest):
             raise store.wrong_password()
-    source = _Input(data, 4)
-    if (version := source.number()) != _VERSION:
-        raise damaged(f"it has version {version} of JKS, and tools write {_VERSION}")
-    return list(_each_entry(source, source.number()))
-
-
-def _each_entry(source: _Input, count: int) -> Iterator[_Entry]:
-    for _ in range(count):
-        tag, alias, _date = source.number(), source.text(), source.take(8)
+    source = io.BytesIO(data[4:])
+    if (version := _number(source)) != _VERSION:
+        raise _damaged(f"it has version {version} of JKS, and tools write {_VERSION}")
+    for _ in range(_number(source)):
+        tag, alias, _date = _number(source), _sized(source, 2).decode("utf-8", "replace"), _take(source, 8)
         if tag == _KEY:
-            key = source.read_sized(4)
-            yield _Entry(alias, key, [source.certificate() for _ in range(source.number())])
+            key = _sized(source)
+            yield _Entry(alias, key, [_certificate(source) for _ in range(_number(source))])
         elif tag == _CERTIFICATE:
-            yield _Entry(alias, None, [source.certificate()])
+            yield _Entry(alias, None, [_certificate(source)])
         else:
-            raise damaged(
+            raise _damaged(
                 f"an entry is of kind {tag}, and JKS has 1 and 2 (a JCEKS store: convert it with keytool "
                 "-importkeystore -deststoretype pkcs12)"
             )
 
 
 def _plain_key(protected: bytes, store: Store) -> bytes:
-    """The key in PKCS #8."""
+    """The key in PKCS #8, from an EncryptedPrivateKeyInfo of salt, encrypted key and check."""
     password = store.password if store.key_password is None else store.key_password
     assert password is not None
     secret = password.encode("utf-16-be")
-    salt, body, check = _protection(protected)
-    stream, block = bytearray(), salt
+    try:
+        [info] = elements(protected)
+        algorithm, (_, content) = info.parts
+        if algorithm.parts[0].content != _PROTECTION or len(content) < 2 * _HASH_SIZE:
+            raise ValueError("another algorithm")
+    except (ValueError, IndexError) as error:
+        raise _damaged("its key is not protected as JKS has it") from error
+    block, body, check = content[:_HASH_SIZE], content[_HASH_SIZE:-_HASH_SIZE], content[-_HASH_SIZE:]
+    stream = bytearray()
     while len(stream) < len(body):
         block = hashlib.sha1(secret + block).digest()
         stream += block
-    plain = (int.from_bytes(body, "big") ^ int.from_bytes(stream[: len(body)], "big")).to_bytes(
-        len(body), "big"
-    )
-    if not hmac.compare_digest(hashlib.sha1(secret + plain).digest(), check):
-        raise _wrong_key_password(store)
-    return plain
-
-
-def _protection(protected: bytes) -> tuple[bytes, bytes, bytes]:
-    """Salt, encrypted key and check of an EncryptedPrivateKeyInfo."""
-    try:
-        [info] = elements(protected)
-        algorithm, blob = info.parts
-        if algorithm.parts[0].content != _PROTECTION or len(blob.content) < 2 * _HASH_SIZE:
-            raise ValueError("another algorithm")
-    except (ValueError, IndexError) as error:
-        raise damaged("its key is not protected as JKS has it") from error
-    content = blob.content
-    return content[:_HASH_SIZE], content[_HASH_SIZE:-_HASH_SIZE], content[-_HASH_SIZE:]
-
-
-def _wrong_key_password(store: Store) -> StoreError:
+    number = int.from_bytes(body, "big") ^ int.from_bytes(stream[: len(body)], "big")
+    plain = number.to_bytes(len(body), "big")
+    if hmac.compare_digest(hashlib.sha1(secret + plain).digest(), check):
+        return plain
     if store.key_password is None:
-        return StoreError(f"its key has another password than the store; set {store.key_password_name}")
-    return StoreError(
-        f"{store.key_password_name} is not the password of its key; check it with keytool -list"
-    )
+        raise StoreError(f"its key has another password than the store; set {store.key_password_name}")
+    raise StoreError(f"{store.key_password_name} is not the password of its key; check it with keytool -list")
 
 
 #: Rounds of hashing that a whole store may take, some 5 s: Java allows as many for each part.
@@ -372,97 +308,66 @@ _BAG: Final = _RSA + b"\x0c\x0a\x01"
 _KEY_BAG: Final = _BAG + b"\x01"
 _ENCRYPTED_KEY_BAG: Final = _BAG + b"\x02"
 _NESTED_BAGS: Final = _BAG + b"\x06"
+_UNKNOWN: Final = (
+    "its encryption or its MAC is of a kind that is not supported; make it again with keytool "
+    "-importkeystore -srckeystore FILE -destkeystore NEW"
+)
 _MISSING: Final = (
     "it is a PKCS12 store, which needs a library: pip install cryptography; or convert it: "
     "keytool -importkeystore -srckeystore FILE -destkeystore store.jks -deststoretype JKS"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """A store in DER: the key, its chain, and the certificates beside them. A certificate of the chain is
-    among these if it is trusted, too."""
-
-    key: bytes | None = field(repr=False)
-    chain: list[bytes]
-    others: list[bytes]
+def _trusted_by_pkcs12(store: Store) -> list[bytes]:
+    """Unlike Java, this needs no mark of trust, which openssl does not write."""
+    _, chain, others = _open_pkcs12(store)
+    return chain[:1] + others
 
 
-def _trust_of_pkcs12(store: Store) -> str:
-    """PEM of the trusted certificates, and of the key's own. Unlike Java, this needs no mark of trust, which
-    openssl does not write."""
-    contents = _open_store(store)
-    trusted = contents.chain[:1] + contents.others
-    if not trusted:
-        raise no_trust()
-    return "".join(block(CERTIFICATE, der) for der in trusted)
-
-
-def _identity_of_pkcs12(store: Store) -> str:
-    """PEM of the only key and of its chain."""
-    if store.password is None:
-        raise store.wrong_password()
+def _identity_in_pkcs12(store: Store) -> tuple[bytes | None, list[bytes]]:
     if store.key_password not in (None, store.password):
         raise StoreError(
             f"PKCS12 has one password for the store and its key: set {store.key_password_name} as "
             f"{store.password_name}, or leave it out"
         )
-    contents = _open_store(store)
-    if contents.key is None:
-        raise no_key()
-    if not contents.chain:
+    key, chain, _ = _open_pkcs12(store)
+    if key is not None and not chain:
         raise StoreError("its private key has no certificate; export both into one store")
-    certificates = "".join(block(CERTIFICATE, der) for der in contents.chain)
-    return block(PRIVATE_KEY, contents.key) + certificates
+    return key, chain
 
 
-def _open_store(store: Store) -> _Contents:
-    """Raises ``StoreError``."""
+def _open_pkcs12(store: Store) -> tuple[bytes | None, list[bytes], list[bytes]]:
+    """The key, its chain, and the certificates beside them, in DER. A certificate of the chain is among these
+    if it is trusted, too."""
     aliases = _aliases_of_keys(store.data)
     if len(aliases) > 1:
         raise store.several_keys(aliases)
     try:
-        return _decrypt_store(store)
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+        password = None if store.password is None else store.password.encode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as that of BER, which Bouncy Castle writes
+            opened = load_pkcs12(store.data, password)
+        key, others = opened.key, [item.certificate for item in opened.additional_certs]
+        # The chain by the names in it, as Java finds it.
+        named = {item.subject.public_bytes(): item for item in others}
+        chain: list[Certificate] = []
+        above = None if opened.cert is None else opened.cert.certificate
+        while above is not None:
+            chain.append(above)
+            above = named.pop(above.issuer.public_bytes(), None)
+        in_chain = set(map(id, chain))
+        return (
+            None if key is None else key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
+            [item.public_bytes(Encoding.DER) for item in chain],
+            [item.public_bytes(Encoding.DER) for item in others if id(item) not in in_chain],
+        )
     except ImportError as error:
         raise StoreError(_MISSING) from error
     except Exception as error:  # a library's own, of any kind, for a foreign file
         raise store.wrong_password() from error
-
-
-def _decrypt_store(store: Store) -> _Contents:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
-
-    password = None if store.password is None else store.password.encode()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as that of BER, which Bouncy Castle writes
-        opened = load_pkcs12(store.data, password)
-    others = [item.certificate for item in opened.additional_certs]
-    chain = [] if opened.cert is None else _chain(opened.cert.certificate, others)
-    key = None
-    if opened.key is not None:
-        key = opened.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    chain_der, others_der = ([item.public_bytes(Encoding.DER) for item in part] for part in (chain, others))
-    return _Contents(key, chain_der, list(_without(others_der, chain_der[1:])))
-
-
-def _chain(own: Certificate, others: list[Certificate]) -> list[Certificate]:
-    """A certificate and those above it, found by their names, as Java does."""
-    named = {item.subject.public_bytes(): item for item in others}
-    chain = [own]
-    while (above := named.pop(chain[-1].issuer.public_bytes(), None)) is not None:
-        chain.append(above)
-    return chain
-
-
-def _without(certificates: list[bytes], once: list[bytes]) -> Iterator[bytes]:
-    """The certificates without one occurrence of some."""
-    left_out = Counter(once)
-    for item in certificates:
-        if left_out[item]:
-            left_out[item] -= 1
-        else:
-            yield item
 
 
 def _aliases_of_keys(data: bytes) -> list[str]:
@@ -474,7 +379,7 @@ def _aliases_of_keys(data: bytes) -> list[str]:
         result = [item for content in whole.parts for item in _keys_in(content)]
         rounds = sum(rounds for _, rounds in result) + sum(map(_rounds_of_mac, mac))
     except (ValueError, IndexError) as error:
-        raise damaged("its structure is not that of PKCS12") from error
+        raise _damaged("its structure is not that of PKCS12") from error
     if rounds > ROUNDS_MAX:
         raise StoreError(
             f"its encryption takes {rounds} rounds of hashing, more than {ROUNDS_MAX}; make it again: "
@@ -487,7 +392,7 @@ def _data_of(content: Element) -> list[Element]:
     """The elements in a content in plain."""
     kind, value = content.parts
     if kind.content != _DATA:
-        raise _unknown()
+        raise StoreError(_UNKNOWN)
     return elements(value.parts[0].octets)
 
 
@@ -534,9 +439,9 @@ def _rounds(algorithm: Element) -> int:
     if name.content == _PBES2:
         name, parameters = parameters.parts[0].parts
         if name.content != _PBKDF2:
-            raise _unknown()
+            raise StoreError(_UNKNOWN)
     elif not name.content.startswith(_OLDER_ENCRYPTION):
-        raise _unknown()
+        raise StoreError(_UNKNOWN)
     return int.from_bytes(parameters.parts[1].content, "big")
 
 
@@ -544,15 +449,8 @@ def _rounds_of_mac(mac: Element) -> int:
     """The rounds of a MAC: one unless it says otherwise."""
     digest, _, *rounds = mac.parts
     if digest.parts[0].parts[0].content.startswith(_RSA + b"\x05"):  # PBMAC1
-        raise _unknown()
+        raise StoreError(_UNKNOWN)
     return int.from_bytes(rounds[0].content, "big") if rounds else 1
-
-
-def _unknown() -> StoreError:
-    return StoreError(
-        "its encryption or its MAC is of a kind that is not supported; make it again with keytool "
-        "-importkeystore -srckeystore FILE -destkeystore NEW"
-    )
 
 
 JKS: Final = "JKS"
@@ -585,15 +483,19 @@ def kind_of(data: bytes) -> str:
     )
 
 
-#: The readers of each kind.
-_TRUST: Final = {JKS: _trust_of_jks, PKCS12: _trust_of_pkcs12, PEM: text_of}
-_IDENTITY: Final = {JKS: _identity_of_jks, PKCS12: _identity_of_pkcs12, PEM: _identity_of_pem}
+#: The trusted certificates of each kind of store, and the key with its chain, in DER.
+_TRUSTED: Final = {JKS: _trusted_by_jks, PKCS12: _trusted_by_pkcs12}
+_IDENTITY: Final = {JKS: _identity_in_jks, PKCS12: _identity_in_pkcs12}
 
 
 def trust_of(store: Store) -> str:
     """PEM of the certificates that a store says to trust, and of those of its keys, without their chains: the
     ones that Java trusts."""
-    return _TRUST[kind_of(store.data)](store)
+    if (kind := kind_of(store.data)) == PEM:
+        return normalize_pem(store.data.decode("utf-8", "replace"))
+    if not (trusted := _TRUSTED[kind](store)):
+        raise StoreError("it has no certificate to trust; add one with keytool -importcert")
+    return _blocks("CERTIFICATE", *trusted)
 
 
 def identity_of(store: Store) -> str:
@@ -603,4 +505,16 @@ def identity_of(store: Store) -> str:
     several keys is refused: Java chooses among them for each broker, by the authorities that the broker names
     and then by an order that no document describes, while OpenSSL takes one key.
     """
-    return _IDENTITY[kind_of(store.data)](store)
+    if (kind := kind_of(store.data)) == PEM:
+        text = normalize_pem(store.data.decode("utf-8", "replace"))
+        if (count := text.count(f"{_PRIVATE_KEY}-----\n") // 2) > 1:
+            raise StoreError(
+                f"it has {count} private keys, and nothing says which one to use; leave one in it"
+            )
+        return text  # OpenSSL refuses one without a key
+    if store.password is None:
+        raise store.wrong_password()
+    key, chain = _IDENTITY[kind](store)
+    if key is None:
+        raise StoreError("it has no private key; give the key store, not the trust store")
+    return _blocks(_PRIVATE_KEY, key) + _blocks("CERTIFICATE", *chain)

@@ -11,6 +11,7 @@ no message contains a secret as it is or escaped:
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, fields
 from typing import Final
 from urllib.parse import quote
 
@@ -25,6 +26,22 @@ REPLACED_SIZE_MIN: Final = 8
 
 #: Each secret with the spellings that messages may contain, the oldest first.
 _kept: Final[dict[str, tuple[str, ...]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Credentials of a client. Plain data, hashable: it travels to the executors. Secrets are in no
+    repr."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, even if a peer repeats them: those that are in no repr, and
+        those of credentials in a field."""
+        result: list[str] = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            result += getattr(value, "secrets", ()) if item.repr else filter(None, [value])
+        return tuple(result)
 
 
 def keep_secret(*secrets: str | None) -> None:

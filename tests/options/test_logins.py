@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.net.logins.aws import AwsLogin, Keys, MskToken
-from spark_kafkawire.net.logins.mechanism import Credentials
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.clouds import AzureToken, GoogleToken
 from spark_kafkawire.net.logins.tokens.oauth import (
@@ -28,6 +27,7 @@ from spark_kafkawire.net.logins.tokens.oauth import (
 )
 from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal, TokenFile, TokenProvider
 from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.secrecy import Credentials
 from tests.support.cases import for_each
 
 SECRET: Final = "s3cret"

@@ -30,12 +30,12 @@ from urllib.parse import quote
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, counted, printable
 from spark_kafkawire.kept import Kept
-from spark_kafkawire.secrecy import keep_secret
+from spark_kafkawire.secrecy import Credentials, keep_secret
 from spark_kafkawire.version import VERSION
 
 from ..http import object_in
 from ..transport import Deadline
-from .mechanism import Credentials, Mechanism, Tokens
+from .mechanism import Mechanism, Tokens
 from .tokens.token import Token, within
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
@@ -52,24 +52,23 @@ class Keys(Credentials):
     session: str | None = field(default=None, repr=False)
 
 
-def sign_query(
-    host: str,
-    service: str,
-    region: str,
-    keys: Keys,
-    parameters: Mapping[str, str],
-    expires_s: int,
-    now: datetime.datetime,
-) -> dict[str, str]:
+#: Seconds for which brokers take a signature: the longest that they allow.
+EXPIRES_S: Final = 900
+SERVICE: Final = "kafka-cluster"
+ACTION: Final = {"Action": "kafka-cluster:Connect"}
+AGENT: Final = f"spark-kafkawire/{VERSION}"
+
+
+def _sign_query(host: str, region: str, keys: Keys, now: datetime.datetime) -> dict[str, str]:
     """The parameters of ``GET https://host/?…``, not encoded, with those of the signature."""
     stamp = now.astimezone(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    scope = (stamp[:8], region, service, "aws4_request")
+    scope = (stamp[:8], region, SERVICE, "aws4_request")
     query = {
-        **parameters,
+        **ACTION,
         "X-Amz-Algorithm": _ALGORITHM,
         "X-Amz-Credential": "/".join((keys.access, *scope)),
         "X-Amz-Date": stamp,
-        "X-Amz-Expires": str(expires_s),
+        "X-Amz-Expires": str(EXPIRES_S),
         "X-Amz-SignedHeaders": "host",
         **({"X-Amz-Security-Token": keys.session} if keys.session else {}),
     }
@@ -231,13 +230,6 @@ def _region_of_profile(profile: str | None) -> str | None:
     return region
 
 
-#: Seconds for which brokers take a signature: the longest that they allow.
-EXPIRES_S: Final = 900
-SERVICE: Final = "kafka-cluster"
-ACTION: Final = {"Action": "kafka-cluster:Connect"}
-AGENT: Final = f"spark-kafkawire/{VERSION}"
-
-
 @dataclass(frozen=True, slots=True)
 class MskToken(Credentials):
     """An identity of AWS that signs a token for each connection."""
@@ -253,7 +245,7 @@ class MskToken(Credentials):
 def sign_token(region: str, keys: Keys, now: datetime.datetime) -> str:
     """The URL in the base 64 of URLs. The agent is added after the signature, as Amazon's own client does."""
     host = f"kafka.{region}.amazonaws.com"
-    query = encode_query(sign_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now))
+    query = encode_query(_sign_query(host, region, keys, now))
     url = f"https://{host}/?{query}&User-Agent={quote(AGENT, safe='-_.~')}"
     return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
@@ -275,8 +267,7 @@ def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
 
 def payload(host: str, region: str, keys: Keys, now: datetime.datetime) -> bytes:
     """The client's message: the parameters of a signed request to the broker."""
-    query = sign_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now)
-    signature = {name.lower(): value for name, value in query.items()}
+    signature = {name.lower(): value for name, value in _sign_query(host, region, keys, now).items()}
     return json.dumps({"version": _VERSION, "host": host, "user-agent": AGENT, **signature}).encode()
 
 

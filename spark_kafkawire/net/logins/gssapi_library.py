@@ -197,16 +197,10 @@ class Library:
     def _credential(self, credential: Handle, principal: str | None, store: dict[bytes, bytes]) -> Handle:
         name = None if principal is None else self._name(principal, _PRINCIPAL_NAME)
         pairs = (_Pair * len(store))(*(_Pair(key, value) for key, value in store.items()))
+        kinds, given = byref(_OidSet(1, ctypes.pointer(_KRB5))), byref(_Store(len(pairs), pairs))
         self._call(
-            "gss_acquire_cred_from",
-            None if name is None else name.value,
-            0,
-            byref(_OidSet(1, ctypes.pointer(_KRB5))),
-            _INITIATE,
-            byref(_Store(len(pairs), pairs)) if store else None,
-            byref(credential.value),
-            None,
-            None,
+            *("gss_acquire_cred_from", name and name.value, 0, kinds, _INITIATE, given if store else None),
+            *(byref(credential.value), None, None),
         )
         return credential
 
@@ -266,20 +260,10 @@ class Context:
     def step(self, token: bytes) -> bytes:
         """The next token for the peer, which may be empty, after its token. The first step has none, and asks
         the KDC for a ticket of the service."""
+        context, given = byref(self._context.value), byref(buffer_of(token))
         answer, major = self._library.taken(
-            "gss_init_sec_context",
-            self._credential.value,
-            byref(self._context.value),
-            self._target.value,
-            byref(_KRB5),
-            _FLAGS,
-            0,
-            None,
-            byref(buffer_of(token)),
-            None,
-            _BUFFER,
-            None,
-            None,
+            *("gss_init_sec_context", self._credential.value, context, self._target.value, byref(_KRB5)),
+            *(_FLAGS, 0, None, given, None, _BUFFER, None, None),
         )
         self.is_complete = not major & _CONTINUE_NEEDED
         return answer

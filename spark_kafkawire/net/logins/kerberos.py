@@ -34,6 +34,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -41,7 +42,6 @@ from typing import Final, TypeVar
 from spark_kafkawire.errors import (
     AuthenticationError,
     ConnectFailed,
-    KafkaWireError,
     TransportError,
     counted,
     list_some,
@@ -50,27 +50,16 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.regular_files import Unreadable, read_regular
+from spark_kafkawire.secrecy import Credentials
 
 from ..transport import Deadline
 from .gssapi_library import Context, GssapiError, Handle, Library, load
-from .mechanism import Credentials, Mechanism, Tokens
+from .mechanism import Mechanism, Tokens
 from .tokens.token import within
 
 #: The number of the first error of krb5_err.et: those of RFC 4120 follow it by their codes.
 _BASE: Final = -1765328384
-_CLIENT_UNKNOWN: Final = _BASE + 6
-_SERVER_UNKNOWN: Final = _BASE + 7
-_NOT_YET_VALID: Final = _BASE + 33
 _EXPIRED: Final = _BASE + 32
-_CLOCK_SKEW: Final = _BASE + 37
-_WRONG_KEY: Final = (_BASE + 24, _BASE + 31)  # pre-authentication, integrity
-_NO_SUCH_KDC: Final = (_BASE + 154, _BASE + 220)  # no such realm, its host cannot be resolved
-_KDC_UNREACHABLE: Final = _BASE + 156
-_SKEW_IN_REPLY: Final = _BASE + 148
-#: No file, no ticket in it, none of this principal.
-_NO_TICKET: Final = (_BASE + 195, _BASE + 141, 39756032)
-_NO_DEFAULT_REALM: Final = _BASE + 224
-
 _CLOCKS: Final = (
     "the clocks of this machine and of the KDC differ by more than Kerberos allows, 5 minutes by default: "
     "set them by NTP"
@@ -79,43 +68,46 @@ _KINIT: Final = (
     "run kinit as the user of the driver and of the executors, and again before the ticket expires, or set "
     "useKeyTab=true with keyTab and principal in kafka.sasl.jaas.config"
 )
-_OTHER_KEY: Final = (
-    "the KDC has another key of the principal than the key tab, as after a change of its password: export "
-    "the key tab again"
-)
 #: What to do where no KDC answers.
 NETWORK: Final = "check kdc of the realm in krb5.conf (KRB5_CONFIG), and that this machine can reach it"
-_PRINCIPAL: Final = "the KDC has no such principal: check principal of kafka.sasl.jaas.config"
-_SERVICE: Final = (
-    "the KDC has no such service: check kafka.sasl.kerberos.service.name, and that brokers have the host "
-    "names of their principals, not addresses"
-)
-_REALM: Final = "set default_realm in krb5.conf (KRB5_CONFIG), or name the realm in the principal"
 #: What to do, by the number of the error.
 _FATAL: Final[Mapping[int, str]] = {
-    _CLIENT_UNKNOWN: _PRINCIPAL,
-    _SERVER_UNKNOWN: _SERVICE,
+    _BASE + 6: "the KDC has no such principal: check principal of kafka.sasl.jaas.config",
+    _BASE
+    + 7: "the KDC has no such service: check kafka.sasl.kerberos.service.name, and that brokers have the "
+    "host names of their principals, not addresses",
     _EXPIRED: f"the ticket has expired: {_KINIT}",
-    _NOT_YET_VALID: _CLOCKS,
-    _CLOCK_SKEW: _CLOCKS,
-    _SKEW_IN_REPLY: _CLOCKS,
-    _NO_DEFAULT_REALM: _REALM,
-    **dict.fromkeys(_WRONG_KEY, _OTHER_KEY),
-    **dict.fromkeys(_NO_TICKET, f"the cache has no ticket of this user: {_KINIT}"),
+    # Not yet valid, clock skew, clock skew in a reply.
+    **dict.fromkeys((_BASE + 33, _BASE + 37, _BASE + 148), _CLOCKS),
+    _BASE + 224: "set default_realm in krb5.conf (KRB5_CONFIG), or name the realm in the principal",
+    # Pre-authentication, integrity.
+    **dict.fromkeys(
+        (_BASE + 24, _BASE + 31),
+        "the KDC has another key of the principal than the key tab, as after a change of its password: "
+        "export the key tab again",
+    ),
+    # No file, no ticket in it, none of this principal.
+    **dict.fromkeys((_BASE + 195, _BASE + 141, 39756032), f"the cache has no ticket of this user: {_KINIT}"),
 }
 _RETRIABLE: Final[Mapping[int, str]] = {
-    _KDC_UNREACHABLE: f"no KDC answers: {NETWORK}",
-    **dict.fromkeys(_NO_SUCH_KDC, f"no KDC is found: {NETWORK}"),
+    _BASE + 156: f"no KDC answers: {NETWORK}",
+    # No such realm, its host cannot be resolved.
+    **dict.fromkeys((_BASE + 154, _BASE + 220), f"no KDC is found: {NETWORK}"),
 }
 
 
-def error_of(failure: GssapiError, what: str) -> KafkaWireError:
-    """The error for a failure: fatal, but for a KDC that does not answer. ``what`` says what failed."""
-    code = _EXPIRED if failure.has_expired else failure.code
-    advice = _RETRIABLE.get(code) or _FATAL.get(code)
-    reason = printable(failure) if advice is None else f"{advice} ({printable(failure)})"
-    kind = ConnectFailed if code in _RETRIABLE else AuthenticationError
-    return kind(f"SASL GSSAPI: {what}: {reason}")
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """Raise a failure of the library as an error: fatal, but for a KDC that does not answer. ``what`` says
+    what failed."""
+    try:
+        yield
+    except GssapiError as failure:
+        code = _EXPIRED if failure.has_expired else failure.code
+        advice = _RETRIABLE.get(code) or _FATAL.get(code)
+        reason = printable(failure) if advice is None else f"{advice} ({printable(failure)})"
+        kind = ConnectFailed if code in _RETRIABLE else AuthenticationError
+        raise kind(f"SASL GSSAPI: {what}: {reason}") from None
 
 
 #: Longest key tab, bytes: some 10,000 keys.
@@ -153,7 +145,10 @@ def _folders_of_spark() -> Iterator[Path]:
 def check_key_tab(path: str, principal: str) -> None:
     """Raise ``AuthenticationError`` (fatal) if the key tab has no key of the principal: the library does not
     say so."""
-    data = _read(path)
+    try:
+        data = read_regular(path, FILE_BYTES_MAX, "where the client connects", _WHERE, "is it a key tab?")
+    except Unreadable as error:
+        raise _describe_failure(path, str(error)) from error
     if not data.startswith(_VERSION):
         raise _describe_failure(path, "is not a key tab of version 2; make it with kadmin ktadd or ktutil")
     try:
@@ -162,8 +157,9 @@ def check_key_tab(path: str, principal: str) -> None:
         raise _describe_failure(
             path, "is damaged: an entry does not end where it should; copy it again from where it was made"
         ) from None
-    realm_is_open = _realm_of(principal) is None
-    names = [name.rpartition("@")[0] if realm_is_open else name for name in known]
+    # A realm is after an @ that no backslash escapes.
+    names_realm = re.fullmatch(r"(?:[^@\\]|\\.)*@.*", principal, re.DOTALL)
+    names = known if names_realm else [name.rpartition("@")[0] for name in known]
     if principal not in names:
         listed = list_some(known, _LISTED_COUNT, printable) or "none"
         raise _describe_failure(
@@ -171,12 +167,6 @@ def check_key_tab(path: str, principal: str) -> None:
             f"has no key of the principal {quote(principal)} of kafka.sasl.jaas.config; it has keys of "
             f"{listed}; name one of these",
         )
-
-
-def _realm_of(principal: str) -> str | None:
-    """The realm that a principal names, after an @ that no backslash escapes."""
-    match = re.fullmatch(r"(?:[^@\\]|\\.)*@(.*)", principal, re.DOTALL)
-    return match[1] if match else None
 
 
 def _principals(data: bytes) -> Iterator[str]:
@@ -200,21 +190,11 @@ def _principal(entry: bytes) -> str:
         (size,) = struct.unpack_from(">H", entry, pos)
         if pos + 2 + size > len(entry):
             raise ValueError
-        parts.append(_escape(entry[pos + 2 : pos + 2 + size].decode("utf-8", "replace")))
+        part = entry[pos + 2 : pos + 2 + size].decode("utf-8", "replace")
+        parts.append(re.sub(r"[/@\\]", r"\\\g<0>", part))
         pos += 2 + size
     realm, *components = parts
     return f"{'/'.join(components)}@{realm}"
-
-
-def _escape(part: str) -> str:
-    return re.sub(r"[/@\\]", r"\\\g<0>", part)
-
-
-def _read(path: str) -> bytes:
-    try:
-        return read_regular(path, FILE_BYTES_MAX, "where the client connects", _WHERE, "is it a key tab?")
-    except Unreadable as error:
-        raise _describe_failure(path, str(error)) from error
 
 
 def _describe_failure(path: str, problem: str) -> AuthenticationError:
@@ -257,11 +237,9 @@ def first_token(
     credential = _current(library, login, deadline, used_part)
 
     def started() -> tuple[Context, bytes]:
-        try:
+        with _failing(f"no ticket of {printable(f'{login.service}/{host}')}"):
             context = library.context(credential, login.service, host)
             return context, context.step(b"")
-        except GssapiError as failure:
-            raise error_of(failure, f"no ticket of {printable(f'{login.service}/{host}')}") from None
 
     return _within(deadline, started)
 
@@ -295,14 +273,12 @@ def _ask_credential(library: Library, login: KerberosLogin, deadline: Deadline) 
         location = f"no ticket of {quote(login.principal)} by the key tab {quote(path)}"
 
     def asked() -> tuple[Handle, float]:
-        try:
+        with _failing(location):
             if login.key_tab is None:
                 credential = library.from_ticket_cache(login.principal, login.ticket_cache)
             else:
                 credential = library.from_key_tab(login.principal or "", path)
             return credential, library.lifetime_s(credential)
-        except GssapiError as failure:
-            raise error_of(failure, location) from None
 
     return _within(deadline, asked)
 
@@ -328,7 +304,9 @@ def exchange(context: Context, token: bytes) -> Tokens:
     answer = yield token
     for _ in range(ROUND_COUNT_MAX):
         # The last token is empty, and is sent, too: the layers of the broker are the answer to it.
-        answer = yield _step(context, answer)
+        with _failing(_unproven(answer)):
+            token = context.step(answer)
+        answer = yield token
         if context.is_complete:
             break
     else:
@@ -338,19 +316,10 @@ def exchange(context: Context, token: bytes) -> Tokens:
     yield _choice(context, answer)
 
 
-def _step(context: Context, answer: bytes) -> bytes:
-    try:
-        return context.step(answer)
-    except GssapiError as failure:
-        raise error_of(failure, _unproven(answer)) from None
-
-
 def _choice(context: Context, answer: bytes) -> bytes:
     """The client's choice of a security layer, after the broker's offer."""
-    try:
+    with _failing(_unproven(answer)):
         offer, choice = context.unwrap(answer), context.wrap(_CHOICE)
-    except GssapiError as failure:
-        raise error_of(failure, _unproven(answer)) from None
     if len(offer) != len(_CHOICE):
         raise AuthenticationError(
             f"SASL GSSAPI: the security layers of the broker are {counted(len(offer), 'byte')}, not 4; see "

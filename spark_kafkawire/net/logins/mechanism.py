@@ -13,29 +13,15 @@ before it yields, and ends within the deadline.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
+
+from spark_kafkawire.secrecy import Credentials
 
 from ..transport import Deadline
 
 #: Generator of the client's tokens that receives the broker's.
 Tokens = Generator[bytes, bytes, None]
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Credentials of a client. Plain data, hashable: it travels to the executors. Secrets are in no
-    repr."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain, even if a peer repeats them: those that are in no repr, and
-        those of credentials in a field."""
-        result: list[str] = []
-        for item in fields(self):
-            value = getattr(self, item.name)
-            result += getattr(value, "secrets", ()) if item.repr else filter(None, [value])
-        return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)

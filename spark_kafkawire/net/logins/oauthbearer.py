@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafkawire.errors import AuthenticationError, counted
-from spark_kafkawire.secrecy import keep_secret
+from spark_kafkawire.secrecy import Credentials, keep_secret
 
 from ..transport import Deadline
-from .mechanism import Credentials, Mechanism, Tokens
+from .mechanism import Mechanism, Tokens
 from .tokens.token import RENEWAL, Renewal, TokenSource, current_token
 
 

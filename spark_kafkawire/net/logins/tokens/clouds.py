@@ -34,9 +34,8 @@ from spark_kafkawire.errors import AuthenticationError, ConnectFailed, Transport
 from spark_kafkawire.net.http import Url, ask, object_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
-from spark_kafkawire.secrecy import keep_secret
+from spark_kafkawire.secrecy import Credentials, keep_secret
 
-from ..mechanism import Credentials
 from .oauth import JWT_GRANT, Signer, ask_for_token, encode_base64url, https_url, lifetime_of
 from .token import Token, is_token, read_text, word_in
 

@@ -27,8 +27,8 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.net.http import Answer, Url, ask, object_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.secrecy import Credentials
 
-from ..mechanism import Credentials
 from .token import LIFETIME_MAX_S, Token, current_token, is_token, word_in
 
 T = TypeVar("T")

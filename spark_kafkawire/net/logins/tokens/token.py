@@ -31,9 +31,7 @@ from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTime
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.net.transport import IF_SLOW, Deadline
 from spark_kafkawire.regular_files import Unreadable, read_regular
-from spark_kafkawire.secrecy import keep_secret
-
-from ..mechanism import Credentials
+from spark_kafkawire.secrecy import Credentials, keep_secret
 
 #: Longest use of a token, seconds, even if its server allows more.
 LIFETIME_MAX_S: Final = 86_400.0

@@ -24,7 +24,8 @@ class Channel:
         self.connection = connection
         self._transport = transport
         self._throttled_until_s = 0.0
-        self._login_due_s = math.inf
+        #: When the client has to log in again before the next request, by the monotonic clock.
+        self.login_due_s = math.inf
         #: The mechanisms of logins that the broker has named.
         self.mechanisms: frozenset[str] = frozenset()
 
@@ -67,15 +68,6 @@ class Channel:
                 f"{CHECK_PEER}"
             )
         return bytes(self._receive_exactly(size, deadline))
-
-    def note_login(self, used_s: float) -> None:
-        """The client has logged in, and has to do so again after that time."""
-        self._login_due_s = time.monotonic() + used_s
-
-    @property
-    def is_login_due(self) -> bool:
-        """True if the client has to log in again before the next request."""
-        return time.monotonic() >= self._login_due_s
 
     def is_quiet(self) -> bool:
         """True if the connection is open, and no unexpected bytes came."""

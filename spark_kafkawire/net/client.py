@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker, WireFormat
@@ -57,13 +57,9 @@ from ..protocol.versions import BrokerVersions
 from ..version import VERSION
 from .channel import Channel
 from .known_versions import BROKER_VERSIONS
+from .retry import Spent
 from .settings import ConnectionSettings
-from .spent import Spent
 from .transport import Deadline, Transport
-
-if TYPE_CHECKING:
-    from .sasl import Sasl
-
 
 #: Time for one connection to receive versions, seconds, if the deadline is later than twice that: another
 #: connection may be faster.
@@ -88,27 +84,21 @@ def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
     if settings.security.sasl is None:
         return _negotiate(broker, settings, deadline)
     from .logins.passwords import DelegationToken
-    from .sasl import TokenRefused
+    from .sasl import TokenRefused, log_in
 
     credentials = settings.security.sasl.credentials
     while True:
         try:
-            return _open_logged_in(broker, settings, settings.security.sasl, deadline)
+            channel = _negotiate(broker, settings, deadline)
+            with _close_on_error(channel):
+                log_in(channel, settings.security.sasl, broker.host, deadline)
+            return channel
         except TokenRefused:
             # Brokers learn of a new token one after the other.
             assert isinstance(credentials, DelegationToken)
             if not credentials.may_be_unknown(time.time()) or deadline.left_s <= TOKEN_WAIT_S:
                 raise
             time.sleep(TOKEN_WAIT_S)
-
-
-def _open_logged_in(broker: Broker, settings: ConnectionSettings, sasl: Sasl, deadline: Deadline) -> Channel:
-    from .sasl import log_in
-
-    channel = _negotiate(broker, settings, deadline)
-    with _close_on_error(channel):
-        log_in(channel, sasl, broker.host, deadline)
-    return channel
 
 
 def _negotiate(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
@@ -155,20 +145,13 @@ def _ask_for_versions(
     """Connect and request the versions; ``with_fetch`` first tests if the broker ignores them."""
     channel = _open(broker, settings, deadline)
     with _close_on_error(channel):
-        if with_fetch and _ignores_versions(channel, deadline):
+        # 0.8 answers in version 0 both requests, of another version and of one that does not exist.
+        questions = (FETCH_OF_NOTHING, FETCH_IN_NO_VERSION)
+        if with_fetch and all(channel.ask(question, deadline).ignores_version for question in questions):
             return channel, OLD_RELEASES["0.8"]
         cluster_id, node_id = BROKER_VERSIONS.meant(broker, settings)
         request = ApiVersionsRequest(client_software_version=VERSION, cluster_id=cluster_id, node_id=node_id)
         return channel, _ask_versions(channel, request, deadline, _api_versions_alone_s(broker, settings))
-
-
-def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
-    """True if the broker answers in version 0 both requests, of another version and of one that does not
-    exist."""
-    return all(
-        channel.ask(question, deadline).ignores_version
-        for question in (FETCH_OF_NOTHING, FETCH_IN_NO_VERSION)
-    )
 
 
 def _api_versions_alone_s(broker: Broker, settings: ConnectionSettings) -> float | None:
@@ -272,8 +255,11 @@ class Client:
     def __init__(self, broker: Broker, settings: ConnectionSettings, channel: Channel) -> None:
         self.broker = broker
         self.settings = settings
-        self._channel = channel
-        self._has_answered = False
+        #: It is another one after a login that needed a new connection.
+        self.channel = channel
+        #: True after the first response. Those of connecting do not count: a listener that requires a login
+        #: sends its versions to every client.
+        self.has_answered = False
         #: Responses that came before a login, for the next calls of ``receive``.
         self._early: deque[Response] = deque()
 
@@ -297,23 +283,7 @@ class Client:
     @property
     def in_flight(self) -> int:
         """Requests whose responses have not been taken yet."""
-        return len(self._early) + self._channel.connection.in_flight
-
-    @property
-    def mechanisms(self) -> frozenset[str]:
-        """The mechanisms of logins that the broker has named at the login; empty without one."""
-        return self._channel.mechanisms
-
-    @property
-    def has_answered(self) -> bool:
-        """True after the first response. Requests of connecting do not count: a listener that requires a
-        login sends its versions to every client."""
-        return self._has_answered
-
-    @property
-    def transaction_version(self) -> int:
-        """The transaction protocol that the broker's cluster has finalized: 1 or 2."""
-        return self._channel.connection.transaction_version
+        return len(self._early) + self.channel.connection.in_flight
 
     def version_of(self, api: Api, request: object | None = None) -> int:
         """The version in which a request, or the one with most fields of its API, is sent to this broker.
@@ -321,7 +291,7 @@ class Client:
         Raises ``UnsupportedVersionError`` (fatal).
         """
         try:
-            return self._channel.connection.version_of(api, request)
+            return self.channel.connection.version_of(api, request)
         except KafkaWireError as error:
             self.close()
             raise error.locate(self.settings.place(self.broker)) from error
@@ -334,9 +304,9 @@ class Client:
         """
         try:
             deadline = Deadline.after(self.settings.timeout_s).within(within)
-            if self._channel.is_login_due:
+            if time.monotonic() >= self.channel.login_due_s:
                 self._log_in_again(deadline)
-            self._channel.send(request, deadline)
+            self.channel.send(request, deadline)
         except KafkaWireError as error:
             self.close()
             raise error.locate(self.settings.place(self.broker)) from error
@@ -350,13 +320,13 @@ class Client:
             return self._early.popleft()
         began_s, address = time.monotonic(), f"{self.broker.host}:{self.broker.port}"
         try:
-            response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
+            response = self.channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
             raise self._explain(error).locate(self.settings.place(self.broker)) from error
         finally:
             Spent.waits_s[address] = Spent.waits_s.get(address, 0.0) + time.monotonic() - began_s
-        self._has_answered = True
+        self.has_answered = True
         return response
 
     def request(self, request: object, within: Deadline | None = None) -> Any:
@@ -379,33 +349,33 @@ class Client:
     def is_quiet(self) -> bool:
         """True if a connection without requests in flight can take the next one: no unexpected bytes came,
         and the broker has not closed it."""
-        return self._channel.is_quiet()
+        return self.channel.is_quiet()
 
     def has_come(self) -> bool:
         """True if the next response, or the end of the connection, has begun to arrive: receiving it does not
         wait for the broker."""
-        return bool(self._early) or not self._channel.is_quiet()
+        return bool(self._early) or not self.channel.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""
-        self._channel.close()
+        self.channel.close()
 
     def _log_in_again(self, deadline: Deadline) -> None:
         """Log in again on the same connection, after the responses to all requests in flight; on a new
         connection if the broker does not accept that. Refused credentials are not tried again."""
         from .sasl import HandshakeRefused, log_in
 
-        while self._channel.connection.in_flight:
-            self._early.append(self._channel.receive(deadline))
-            self._has_answered = True
+        while self.channel.connection.in_flight:
+            self._early.append(self.channel.receive(deadline))
+            self.has_answered = True
         assert self.settings.security.sasl is not None
         try:
-            log_in(self._channel, self.settings.security.sasl, self.broker.host, deadline)
+            log_in(self.channel, self.settings.security.sasl, self.broker.host, deadline)
         except KafkaWireError as error:
             if isinstance(error, AuthenticationError) and not isinstance(error, HandshakeRefused):
                 raise
-            self._channel.close()
-            self._channel = open_channel(self.broker, self.settings, deadline)
+            self.channel.close()
+            self.channel = open_channel(self.broker, self.settings, deadline)
 
     def _explain(self, error: KafkaWireError) -> KafkaWireError:
         """The error with the advice to log in, if the broker has closed before its first response.
@@ -413,7 +383,7 @@ class Client:
         A listener that requires a login sends its versions to every client and closes on the next request.
         """
         suspect = self.settings.dialect.negotiates and self.settings.security.sasl is None
-        if suspect and not self._has_answered and isinstance(error, ConnectionLost):
+        if suspect and not self.has_answered and isinstance(error, ConnectionLost):
             return ConnectionLost(
                 f"{error}; does this port require a login (kafka.security.protocol=SASL_…)?"
             )

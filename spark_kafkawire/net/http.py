@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -161,16 +162,6 @@ class _Bounded(io.BufferedReader):
         return line
 
 
-class _Socket:
-    """A stream in place of the socket from which ``http.client`` reads."""
-
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-
-    def makefile(self, *_: object) -> io.BufferedReader:
-        return self._stream
-
-
 def answer_in(received: io.RawIOBase, method: str, bytes_max: int = ANSWER_BYTES_MAX) -> Answer:
     """The response that the received bytes begin with.
 
@@ -179,9 +170,10 @@ def answer_in(received: io.RawIOBase, method: str, bytes_max: int = ANSWER_BYTES
     import http.client  # few processes speak HTTP, and this import loads the mail parsers
 
     try:
-        stream = cast(Any, _Socket(_Bounded(received, bytes_max)))
+        stream = _Bounded(received, bytes_max)
+        socket = cast(Any, SimpleNamespace(makefile=lambda _: stream))
         # Closed at once: from Python 3.13 on the collection of an open response may report a closed stream.
-        with contextlib.closing(http.client.HTTPResponse(stream, method=method)) as response:
+        with contextlib.closing(http.client.HTTPResponse(socket, method=method)) as response:
             response.begin()
             return Answer(response.status, response.read())
     except KafkaWireError:  # some are a ValueError, too

@@ -51,7 +51,7 @@ class KnownVersions:
     """Versions of brokers by address, and the addresses of each cluster. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._known: dict[_Address, KnownBroker] = {}
         self._clusters: dict[tuple[Broker, ...], set[_Address]] = {}
         self._warned: set[tuple[Broker, ...]] = set()
@@ -66,7 +66,7 @@ class KnownVersions:
         checks_identity = IDENTITY_SINCE in versions.ranges.get(API_VERSIONS.key, VersionRange(0, 0))
         result = KnownBroker(broker, minimum, versions.release, checks_identity)
         with self._lock:
-            if result.release is not None and self._speaks_api_versions(broker, settings):
+            if result.release is not None and self.speaks_api_versions(broker, settings):
                 raise ConnectFailed(_too_old(result.release))
             before = self._known.get(_address(broker))
             was = before.offered if before else NO_MINIMUM
@@ -82,8 +82,12 @@ class KnownVersions:
 
     def speaks_api_versions(self, broker: Broker, settings: ConnectionSettings) -> bool:
         """True if the broker, or another one of its cluster, has sent its versions."""
+        if settings.minimum_versions.fetch > 0 or settings.minimum_versions.produce > 0:
+            return True
         with self._lock:
-            return self._speaks_api_versions(broker, settings)
+            addresses = {_address(broker)} | self._clusters.get(settings.bootstrap_servers, set())
+            known = filter(None, map(self._known.get, addresses))
+            return any(item.release is None for item in known)
 
     def old_release(self, broker: Broker) -> str | None:
         """The old release that the last connection proved. Only a hint: each connection needs a proof."""
@@ -124,7 +128,7 @@ class KnownVersions:
         assert settings.assumed_release is not None
         with self._lock:
             warns = (
-                self._speaks_api_versions(broker, settings) and settings.bootstrap_servers not in self._warned
+                self.speaks_api_versions(broker, settings) and settings.bootstrap_servers not in self._warned
             )
             if warns:
                 self._warned.add(settings.bootstrap_servers)
@@ -164,14 +168,6 @@ class KnownVersions:
             self._clusters.clear()
             self._warned.clear()
             self._cluster_ids.clear()
-
-    def _speaks_api_versions(self, broker: Broker, settings: ConnectionSettings) -> bool:
-        if settings.minimum_versions.fetch > 0 or settings.minimum_versions.produce > 0:
-            return True
-        addresses = {_address(broker)} | self._clusters.get(settings.bootstrap_servers, set())
-        return any(
-            (known := self._known.get(address)) is not None and known.release is None for address in addresses
-        )
 
 
 def _too_old(release: str | None) -> str:

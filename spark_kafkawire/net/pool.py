@@ -68,16 +68,12 @@ class Pool:
         self._lock = threading.Lock()
         #: By broker, because a stream over 1,000 brokers looks up 1,000 connections in each poll.
         self._kept: dict[Broker, list[_Kept]] = {}
-        self._kept_count = 0
+        #: Connections that are kept now.
+        self.kept_count = 0
         self._uses: dict[Broker, _Use] = {}
         self._timer: threading.Timer | None = None
         # Two processes on one connection would receive each other's responses.
         os.register_at_fork(after_in_child=self._forget)
-
-    @property
-    def kept_count(self) -> int:
-        """Connections that are kept now."""
-        return self._kept_count
 
     def take(self, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
         """A kept connection with equal arguments, or a new one that is ready ``within`` that time.
@@ -144,7 +140,7 @@ class Pool:
             left: defaultdict[Broker, list[_Kept]] = defaultdict(list)
             for kept in (kept for of_broker in self._kept.values() for kept in of_broker):
                 (over if is_over(kept) else left[kept.client.broker]).append(kept)
-            self._kept, self._kept_count = dict(left), self._kept_count - len(over)
+            self._kept, self.kept_count = dict(left), self.kept_count - len(over)
         for kept in over:
             kept.client.close()
 
@@ -155,46 +151,36 @@ class Pool:
         that is idle for longest is the next one to be used.
         """
         now_s = self._clock()
-        idle_s = self._idle_since(client.broker, now_s)
+        last = self._uses.get(client.broker)
+        idle_s = self._idle_s if last is None else last.idle_s
+        self._uses[client.broker] = _Use(now_s, idle_s)
         of_broker = self._kept.get(client.broker, [])
         surplus = None
         if len(of_broker) >= KEPT_COUNT_MAX:
             surplus = of_broker.pop(0).client
-        elif self._kept_count >= files_max() // _FILES_SHARE:
+        elif self.kept_count >= files_max() // _FILES_SHARE:
             return client
         else:
-            self._kept_count += 1
+            self.kept_count += 1
         self._kept.setdefault(client.broker, of_broker).append(_Kept(client, now_s, now_s + idle_s))
         return surplus
 
-    def _idle_since(self, broker: Broker, now_s: float) -> float:
-        """Record that a use of the broker ended. Return how long its idle connections are kept."""
-        last = self._uses.get(broker)
-        idle_s = self._idle_s if last is None else last.idle_s
-        self._uses[broker] = _Use(now_s, idle_s)
-        return idle_s
-
     def _take_kept(self, broker: Broker, settings: ConnectionSettings) -> Client | None:
         with self._lock:
-            self._follow(broker)
+            if (last := self._uses.get(broker)) is not None:
+                # Connections are kept for longer than the time since the last use.
+                wanted_s = min(_INTERVALS * (self._clock() - last.at_s), IDLE_MAX_S)
+                self._uses[broker] = _Use(last.at_s, max(wanted_s, last.idle_s))
             of_broker = self._kept.get(broker, [])
             # The broker is least likely to have closed the one that was given back last.
             for index in range(len(of_broker) - 1, -1, -1):
                 if of_broker[index].client.settings == settings:
                     client = of_broker.pop(index).client
-                    self._kept_count -= 1
+                    self.kept_count -= 1
                     if not of_broker:
                         del self._kept[broker]
                     return client
         return None
-
-    def _follow(self, broker: Broker) -> None:
-        """Keep connections to a broker for longer than the time since its last use."""
-        if (last := self._uses.get(broker)) is None:
-            return
-        wanted_s = min(_INTERVALS * (self._clock() - last.at_s), IDLE_MAX_S)
-        if wanted_s > last.idle_s:
-            self._uses[broker] = _Use(last.at_s, wanted_s)
 
     def _watch(self) -> None:
         if (self._kept or self._uses) and self._timer is None:

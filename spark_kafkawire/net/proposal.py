@@ -9,6 +9,7 @@ does not support the proposal. That is a fatal error; everything else may be ret
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
@@ -53,21 +54,13 @@ def _speaks_07_alone(
 ) -> bool:
     """True if the broker answers a request of 0.7 and then closes on one of the proposal."""
     try:
-        channel = connect(replace(settings, wire_format=None))
+        with closing(connect(replace(settings, wire_format=None))) as channel:
+            channel.ask(_MULTIFETCH_OF_NOTHING, deadline)
+            channel.connection = Connection(proposal.DIALECT, settings.client_id)
+            try:
+                channel.ask(FETCH_OF_NOTHING, deadline)
+            except ConnectionLost:
+                return True
     except KafkaWireError:
-        return False
-    try:
-        channel.ask(_MULTIFETCH_OF_NOTHING, deadline)
-        channel.connection = Connection(proposal.DIALECT, settings.client_id)
-    except KafkaWireError:
-        channel.close()
-        return False
-    try:
-        channel.ask(FETCH_OF_NOTHING, deadline)
-    except ConnectionLost:
-        return True
-    except KafkaWireError:
-        return False
-    finally:
-        channel.close()
+        pass
     return False

@@ -26,25 +26,26 @@ DIAL_LEAST_S: Final = 1.0
 _OPTION: Final = "bootstrapTimeout"
 
 
-class _Clusters:
-    """State of clusters by the option that names them: those that answered, and failures of others."""
+@dataclass(slots=True)
+class _Cluster:
+    """What this process knows of a cluster that an option names."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.answered: set[str] = set()
-        self.warned: set[str] = set()
-        self.reasons: dict[str, str] = {}
+    has_answered: bool = False
+    is_warned: bool = False
+    #: The last failure of a cluster that has not answered.
+    reason: str = "no answer yet"
 
 
-_CLUSTERS: Final = _Clusters()
+_UNKNOWN: Final = _Cluster()
+#: It changes under the lock alone.
+_CLUSTERS: Final[dict[str, _Cluster]] = {}
+_LOCK: Final = threading.Lock()
 
 
 def forget_clusters() -> None:
     """Forget which clusters have answered: an address may belong to another server later, as in tests."""
-    with _CLUSTERS.lock:
-        _CLUSTERS.answered.clear()
-        _CLUSTERS.warned.clear()
-        _CLUSTERS.reasons.clear()
+    with _LOCK:
+        _CLUSTERS.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Bootstrap:
     @property
     def is_answered(self) -> bool:
         """True once a server of the cluster has answered a request of this process."""
-        return not self.place or self.place in _CLUSTERS.answered
+        return not self.place or _CLUSTERS.get(self.place, _UNKNOWN).has_answered
 
     @property
     def bound_s(self) -> float | None:
@@ -71,19 +72,17 @@ class Bootstrap:
         """Record that a server has answered, or that the cluster is known to exist."""
         if self.is_answered:
             return
-        with _CLUSTERS.lock:
-            _CLUSTERS.answered.add(self.place)
-            _CLUSTERS.reasons.pop(self.place, None)
-            was_warned = self.place in _CLUSTERS.warned
-            _CLUSTERS.warned.discard(self.place)
+        with _LOCK:
+            was_warned = _CLUSTERS.get(self.place, _UNKNOWN).is_warned
+            _CLUSTERS[self.place] = _Cluster(has_answered=True)
         if was_warned:
             LOG.info("%s: a server has answered", printable(self.place))
 
     def note(self, reason: object) -> None:
         """Keep the last failure for the warning."""
         if not self.is_answered:
-            with _CLUSTERS.lock:
-                _CLUSTERS.reasons[self.place] = str(reason)
+            with _LOCK:
+                _CLUSTERS.setdefault(self.place, _Cluster()).reason = str(reason)
 
     @contextmanager
     def reaching(self) -> Iterator[Deadline | None]:
@@ -101,17 +100,17 @@ class Bootstrap:
             timer.cancel()
 
     def _warn(self) -> None:
-        with _CLUSTERS.lock:
-            if self.is_answered or self.place in _CLUSTERS.warned:
+        with _LOCK:
+            cluster = _CLUSTERS.setdefault(self.place, _Cluster())
+            if cluster.has_answered or cluster.is_warned:
                 return
-            _CLUSTERS.warned.add(self.place)
-            reason = _CLUSTERS.reasons.get(self.place, "no answer yet")
+            cluster.is_warned = True
         bound = "" if self.timeout_s is None else f"; trying for up to {self.timeout_s:g} s ({_OPTION})"
         LOG.warning(
             "%s: no server has answered within %g s: %s%s",
             printable(self.place),
             WARNED_AFTER_S,
-            reason,
+            cluster.reason,
             bound,
         )
 
@@ -287,3 +286,31 @@ class Attempts:
             LOG.warning(
                 "%s; trying again for up to %g s (brokerDownTimeout)", error, self._policy.retry_timeout_s
             )
+
+
+class Spent:
+    """Cost of what this process does from here on: seconds, attempts that are made again, and waits for the
+    responses of brokers."""
+
+    #: Seconds in which all of the process has waited, by the addresses of brokers.
+    waits_s: ClassVar[dict[str, float]] = {}
+
+    def __init__(self) -> None:
+        self._began_s, self._retried_count = time.monotonic(), Attempts.retried_count
+        self._waits_s = dict(Spent.waits_s)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def retried_count(self) -> int:
+        """Attempts that were made again."""
+        return Attempts.retried_count - self._retried_count
+
+    @property
+    def slowest(self) -> tuple[float, str]:
+        """The longest wait for a broker, seconds, and its address; empty without a wait."""
+        waits = ((wait_s - self._waits_s.get(name, 0.0), name) for name, wait_s in Spent.waits_s.items())
+        return max(waits, default=(0.0, ""))

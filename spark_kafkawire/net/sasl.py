@@ -9,6 +9,7 @@ Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts).
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,17 +22,17 @@ from ..protocol.modern.sasl import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from ..secrecy import keep_secret
+from ..secrecy import Credentials, keep_secret
 from .channel import Channel
 from .logins.aws import AWS_MSK_IAM
 from .logins.kerberos import GSSAPI
-from .logins.mechanism import Credentials, Mechanism
+from .logins.mechanism import Mechanism
 from .logins.oauthbearer import OAUTHBEARER
-from .logins.passwords import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, DelegationToken
+from .logins.passwords import PLAIN, SCRAM, DelegationToken
 from .transport import Deadline
 
 MECHANISMS: Final[Mapping[str, Mechanism]] = {
-    item.name: item for item in (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
+    item.name: item for item in (PLAIN, *SCRAM, OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 }
 
 
@@ -81,7 +82,8 @@ def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> None:
             token = tokens.send(exchange.carry(token))
     except StopIteration:
         exchange.check_lifetime()
-        channel.note_login(math.inf if exchange.lifetime_s is None else exchange.lifetime_s * LIFETIME_USED)
+        used_s = math.inf if exchange.lifetime_s is None else exchange.lifetime_s * LIFETIME_USED
+        channel.login_due_s = time.monotonic() + used_s
 
 
 def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozenset[str]:
@@ -144,12 +146,8 @@ class _Exchange:
                 "SASL_AUTHENTICATION_FAILED): it has expired, or it is not one of this cluster; "
                 f"{_NEW_TOKEN}"
             )
-        return _refusal(code, f"SASL {self._mechanism}")
-
-
-def _refusal(code: int, place: str) -> KafkaWireError:
-    error = broker_error(code, place)
-    return error if error.retriable else AuthenticationError(str(error))
+        error = broker_error(code, f"SASL {self._mechanism}")
+        return error if error.retriable else AuthenticationError(str(error))
 
 
 def _list(mechanisms: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from ..clients.reading.fetcher import of_planned, read_range, typed_values_of
 from ..clients.reading.task import FOLLOWED, FetchTask
 from ..errors import LOG, counted, list_some, printable
-from ..net.spent import Spent
+from ..net.retry import Spent
 from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder

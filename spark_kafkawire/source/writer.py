@@ -131,7 +131,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         freeze_imports()
-        from ..net.spent import Spent
+        from ..net.retry import Spent
         from ..records import compiler
         from ..records.memory import keep_memory
 

@@ -99,12 +99,14 @@ def test_a_login_that_ends_is_made_again_or_the_broker_closes(kafka: ApacheKafka
     how = login("SCRAM-SHA-256", "alice", USERS["alice"])
     with connect(kafka, "SASL_PLAINTEXT", **how) as client:
         poll(
-            lambda: client._channel.is_login_due, "the client knows that its login ends soon", LOGIN_MS / 1000
+            lambda: time.monotonic() >= client.channel.login_due_s,
+            "the client knows that its login ends soon",
+            LOGIN_MS / 1000,
         )
         assert client.request(MetadataRequest(topics=())).brokers
-        assert not client._channel.is_login_due
+        assert client.channel.login_due_s > time.monotonic()
     with connect(kafka, "SASL_PLAINTEXT", **how) as late:
-        late._channel.note_login(math.inf)
+        late.channel.login_due_s = math.inf
 
         def served() -> bool:
             return bool(late.request(MetadataRequest(topics=())).brokers)

@@ -26,7 +26,7 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.logins.aws import AwsLogin, Keys
-from spark_kafkawire.net.logins.mechanism import Credentials, Password
+from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.passwords import ITERATIONS_MAX, UNKNOWN_S, DelegationToken
 from spark_kafkawire.net.logins.tokens.token import FixedToken
@@ -39,6 +39,7 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
+from spark_kafkawire.secrecy import Credentials
 from tests.support.cases import for_each
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
@@ -378,13 +379,13 @@ def test_a_login_that_ends_is_made_again_on_the_same_connection() -> None:
         client = pool.take(peer.broker, settings("PLAIN"))
         pool.give_back(client)
         assert pool.take(peer.broker, settings("PLAIN")) is client
-        channel = client._channel
+        channel = client.channel
         for _ in range(3):
-            poll(lambda: channel.is_login_due, "the login ends soon")
+            poll(lambda: time.monotonic() >= channel.login_due_s, "the login ends soon")
             assert client.is_quiet()
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
-            assert not channel.is_login_due
-        assert client._channel is channel
+            assert channel.login_due_s > time.monotonic()
+        assert client.channel is channel
         assert peer.connection_count == 1
         client.close()
 
@@ -396,7 +397,7 @@ def test_responses_in_flight_are_received_in_order_when_a_login_is_made_again() 
     ):
         for number in range(3):
             client.send(MetadataRequest(topics=None, allow_auto_topic_creation=number % 2 == 0))
-        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        poll(lambda: time.monotonic() >= client.channel.login_due_s, "the login ends soon")
         client.send(ALL_TOPICS)
         assert client.in_flight == 4
         assert client.has_come()
@@ -425,7 +426,7 @@ def test_a_broker_that_takes_no_second_login_on_a_connection_gets_a_new_one(code
         Peer(relayed(login_broker(session_lifetime_ms=300), taken_once)) as peer,
         Client.connect(peer.broker, settings("PLAIN")) as client,
     ):
-        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        poll(lambda: time.monotonic() >= client.channel.login_due_s, "the login ends soon")
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
         assert (handshakes, peer.connection_count) == (3, 2)
 
@@ -446,7 +447,7 @@ def test_a_password_that_was_changed_is_tried_once_when_a_login_is_made_again(me
         Peer(login_broker({mechanism: changing}, session_lifetime_ms=300)) as peer,
         Client.connect(peer.broker, settings(mechanism)) as client,
     ):
-        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        poll(lambda: time.monotonic() >= client.channel.login_due_s, "the login ends soon")
         with pytest.raises(AuthenticationError, match="error 58"):
             client.request(ALL_TOPICS)
         assert (logins, peer.connection_count) == (2, 1)
@@ -489,7 +490,7 @@ def test_a_delegation_token_logs_in(mechanism: str) -> None:
         Client.connect(peer.broker, token_settings(mechanism, None)) as client,
     ):
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
-        assert client.mechanisms == set(TOKEN_LOGINS)
+        assert client.channel.mechanisms == set(TOKEN_LOGINS)
 
 
 def test_a_password_is_no_delegation_token() -> None:

@@ -131,7 +131,7 @@ def _create_token(net: NetOptions) -> _Token:
     result: set[str] = set()
 
     def requests_of(client: Client) -> Iterable[object]:
-        result.update(client.mechanisms)
+        result.update(client.channel.mechanisms)
         return (CreateDelegationTokenRequest(),)
 
     def attempt() -> CreateDelegationTokenResponse:

@@ -614,4 +614,4 @@ def _transaction_version(client: Client) -> int:
     """The version of transactions that begin now: 2 if the cluster has enabled it, and the broker offers all
     APIs of version 2."""
     offered = all(client.version_of(api) >= since for api, since in _SECOND_PROTOCOL)
-    return 2 if offered and client.transaction_version > 1 else 1
+    return 2 if offered and client.channel.connection.transaction_version > 1 else 1

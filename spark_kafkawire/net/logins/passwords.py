@@ -28,10 +28,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import operator
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from spark_kafkawire.errors import AuthenticationError, counted
@@ -92,17 +94,19 @@ _REFUSAL: Final = re.compile(r"e=([a-z-]{1,60})(?:,.*)?", re.S)
 def scram(mechanism: str, username: str, password: str, extensions: str = "") -> Tokens:
     """Yield the client's messages and receive the broker's. Ends when the broker has proved that it knows the
     password. Raises ``AuthenticationError`` (fatal)."""
-    nonce = secrets.token_hex()
+    nonce, hash_name = secrets.token_hex(), HASHES[mechanism]
     opening = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extensions}"
     try:
         challenge = (yield f"n,,{opening}".encode()).decode()
         salt, iterations, whole_nonce = _challenge(challenge, nonce)
         response = f"{_NO_BINDING},r={whole_nonce}"
         auth_message = ",".join((opening, challenge, response)).encode()
-        keys = _Keys.of(HASHES[mechanism], password, salt, iterations)
+        salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+        client, server = (hmac.digest(salted, name, hash_name) for name in (b"Client Key", b"Server Key"))
+        signed = hmac.digest(hashlib.new(hash_name, client).digest(), auth_message, hash_name)
+        proof = base64.b64encode(bytes(map(operator.xor, client, signed))).decode()
         _check_proof(
-            (yield f"{response},p={_base64(keys.proof(auth_message))}".encode()).decode(),
-            keys.signature(auth_message),
+            (yield f"{response},p={proof}".encode()).decode(), hmac.digest(server, auth_message, hash_name)
         )
     except UnicodeDecodeError as error:
         raise _unproven(mechanism, "its message is not text") from error
@@ -112,31 +116,6 @@ def scram(mechanism: str, username: str, password: str, extensions: str = "") ->
 
 class _Distrust(Exception):
     """The reason why the broker is not trusted. Never leaves the module."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Keys derived from the password, which is not kept."""
-
-    hash: str
-    client: bytes = field(repr=False)
-    server: bytes = field(repr=False)
-
-    @classmethod
-    def of(cls, hash_name: str, password: str, salt: bytes, iterations: int) -> _Keys:
-        salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
-        keys = (hmac.digest(salted, name, hash_name) for name in (b"Client Key", b"Server Key"))
-        return cls(hash_name, *keys)
-
-    def proof(self, auth_message: bytes) -> bytes:
-        """The proof that the client knows the password. Only a peer with its hash can verify it."""
-        stored = hashlib.new(self.hash, self.client).digest()
-        pairs = zip(self.client, hmac.digest(stored, auth_message, self.hash), strict=True)
-        return bytes(own ^ signed for own, signed in pairs)
-
-    def signature(self, auth_message: bytes) -> bytes:
-        """The signature that only a peer with the password, or with the keys that brokers store, can send."""
-        return hmac.digest(self.server, auth_message, self.hash)
 
 
 def _challenge(text: str, nonce: str) -> tuple[bytes, int, str]:
@@ -168,10 +147,6 @@ def _refusal(text: str) -> str | None:
     return f"the broker says {match[1] if match[1] in _ERRORS else 'an unknown error'}" if match else None
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
@@ -186,13 +161,9 @@ def _unproven(mechanism: str, why: str) -> AuthenticationError:
     )
 
 
-def _mechanism(name: str) -> Mechanism:
-    def tokens(credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
-        extensions = _TOKEN_AUTH if isinstance(credentials, DelegationToken) else ""
-        return scram(name, credentials.username, credentials.password, extensions)
-
-    return Mechanism(name, "ScramLoginModule", tokens)
+def _scram(name: str, credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
+    extensions = _TOKEN_AUTH if isinstance(credentials, DelegationToken) else ""
+    return scram(name, credentials.username, credentials.password, extensions)
 
 
-SCRAM_SHA_256: Final = _mechanism("SCRAM-SHA-256")
-SCRAM_SHA_512: Final = _mechanism("SCRAM-SHA-512")
+SCRAM: Final = [Mechanism(name, "ScramLoginModule", partial(_scram, name)) for name in HASHES]

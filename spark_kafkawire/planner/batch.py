@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
@@ -33,14 +33,14 @@ from ..protocol.modern.limits import READ_COMMITTED
 from ..protocol.modern.minimum_versions import MinimumVersions
 from .key_order import Layouts, chains, find_layouts, mark_tasks
 from .limits import End, at_time, check_names, end_of, limit_of, log_resolved, range_between, start_of
-from .ranges import split
+from .ranges import Bounds, split
 
 if TYPE_CHECKING:
     from ..options.java_pattern import JavaPattern
 
 
 #: A method of the cluster that finds offsets by timestamp.
-_AskTimes = Callable[[Mapping[TopicPartition, int], Mapping[TopicPartition, PartitionBounds]], Offsets]
+_AskTimes = Callable[[Mapping[TopicPartition, int], Bounds], Offsets]
 
 
 def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
@@ -118,10 +118,7 @@ def _resolve_ends(
 
 
 def _high_watermarks(
-    options: ReadOptions,
-    cluster: Cluster,
-    bounds: Mapping[TopicPartition, PartitionBounds],
-    *ends: Mapping[TopicPartition, End],
+    options: ReadOptions, cluster: Cluster, bounds: Bounds, *ends: Mapping[TopicPartition, End]
 ) -> Mapping[TopicPartition, int]:
     """High watermarks of partitions whose range ends after the last stable offset (read_committed)."""
     if options.fetch.isolation_level != READ_COMMITTED:
@@ -133,7 +130,7 @@ def _high_watermarks(
 def starts_of(
     options: ReadOptions,
     cluster: Cluster,
-    bounds: Mapping[TopicPartition, PartitionBounds],
+    bounds: Bounds,
     committed: Offsets | None = None,
     now_ms: int | None = None,
 ) -> dict[TopicPartition, End]:
@@ -232,10 +229,7 @@ def covers(selection: Selection, topic: str) -> bool:
 
 
 def keep_led(
-    partitions: Sequence[TopicPartition],
-    leaders: Mapping[TopicPartition, Leader],
-    *,
-    fail_on_data_loss: bool,
+    partitions: Sequence[TopicPartition], leaders: Mapping[TopicPartition, Leader], *, fail_on_data_loss: bool
 ) -> tuple[TopicPartition, ...]:
     """Partitions whose broker is alive; the others are a data loss."""
     lost = [tp for tp in partitions if tp not in leaders]
@@ -258,9 +252,7 @@ def _fetch_committed(limits: OffsetLimits, partitions: Sequence[TopicPartition],
     return cluster.committed_offsets(asked) if asked else {}
 
 
-def _offsets_at_times(
-    limits: OffsetLimits, bounds: Mapping[TopicPartition, PartitionBounds], ask: _AskTimes
-) -> Offsets:
+def _offsets_at_times(limits: OffsetLimits, bounds: Bounds, ask: _AskTimes) -> Offsets:
     """Offsets of the limits that are timestamps."""
     times = {tp: limit.value for tp in bounds if (limit := limit_of(limits, tp)).kind is LimitKind.TIMESTAMP}
     return ask(times, bounds) if times else {}
@@ -317,15 +309,9 @@ RANGES_COUNT_MAX: Final = 500
 HINTED_COUNT: Final = 2000
 
 
-class _Sizes(NamedTuple):
-    """The largest small range, and the largest pack, in the unit of offsets."""
-
-    small_max: int
-    pack_max: int
-
-
-_SIZES: Final[Mapping[OffsetUnit, _Sizes]] = MappingProxyType(
-    {OffsetUnit.RECORDS: _Sizes(1000, 100_000), OffsetUnit.BYTES: _Sizes(1 << 20, 64 << 20)}
+#: The largest small range, and the largest pack, in the unit of offsets.
+_SIZES: Final[Mapping[OffsetUnit, tuple[int, int]]] = MappingProxyType(
+    {OffsetUnit.RECORDS: (1000, 100_000), OffsetUnit.BYTES: (1 << 20, 64 << 20)}
 )
 
 
@@ -333,8 +319,8 @@ def spark_partitions(tasks: Sequence[FetchTask], options: ReadOptions) -> list[t
     """Tasks of each Spark partition."""
     if not options.packs_small:
         return chains(tasks)
-    sizes = _SIZES[options.discovery.generation.offset_unit]
-    return packs(tasks, sizes.small_max, min(sizes.pack_max, options.partition_size_max or sizes.pack_max))
+    small_max, pack_max = _SIZES[options.discovery.generation.offset_unit]
+    return packs(tasks, small_max, min(pack_max, options.partition_size_max or pack_max))
 
 
 def packs(tasks: Sequence[FetchTask], small_max: int, pack_max: int) -> list[tuple[FetchTask, ...]]:
@@ -371,7 +357,7 @@ def hint(tasks: Sequence[FetchTask], options: ReadOptions) -> bool:
     """Log a line and return True if a plan has many small ranges that could be packed."""
     if options.packs_small is not False or len(tasks) <= HINTED_COUNT:
         return False
-    small_max = _SIZES[options.discovery.generation.offset_unit].small_max
+    small_max, _ = _SIZES[options.discovery.generation.offset_unit]
     count = sum(task.range.size <= small_max for task in tasks)
     if count <= HINTED_COUNT:
         return False

@@ -41,11 +41,11 @@ from itertools import pairwise
 from ..clients.reading.task import FetchTask, PartitionLayouts
 from ..cluster.cluster import Cluster
 from ..errors import OptionError, counted, printable
-from ..model import PartitionBounds, TopicPartition
-from ..options import KeyOrder, PartitionerCheck, ReadOptions, TopicLayouts
+from ..model import TopicPartition
+from ..options import KeyOrder, ReadOptions, TopicLayouts
 from ..protocol.modern.limits import READ_COMMITTED
+from .ranges import Bounds
 
-Bounds = Mapping[TopicPartition, PartitionBounds]
 #: Layouts of each topic, with boundaries.
 Layouts = Mapping[str, TopicLayouts]
 
@@ -125,16 +125,13 @@ def _check_lists(layouts: TopicLayouts, partitions: Collection[TopicPartition]) 
     topic = layouts.lists[0][0].topic
     own = {tp for tp in partitions if tp.topic == topic}
     if differing := own.symmetric_difference(layouts.lists[-1]):
+        # In 0.7 the count does not identify the partition.
+        named = f" ({min(differing)} differs)" if any(tp.broker is not None for tp in differing) else ""
         raise OptionError(
             f"option partitionLayouts: {printable(topic)} has {counted(len(own), 'partition')}, but its last "
-            f"layout has {layouts.counts[-1]}{_names_of(differing)}: add a layout with the current "
+            f"layout has {layouts.counts[-1]}{named}: add a layout with the current "
             "partitions, and the end offsets that the others had when these were added"
         )
-
-
-def _names_of(differing: Collection[TopicPartition]) -> str:
-    """A partition that differs, for 0.7, where the count does not identify it."""
-    return f" ({min(differing)} differs)" if any(tp.broker is not None for tp in differing) else ""
 
 
 def _check_ends(layouts: TopicLayouts, options: ReadOptions, cluster: Cluster, bounds: Bounds) -> None:
@@ -184,24 +181,18 @@ def mark_tasks(
     """
     if order is None:
         return tuple(tasks)
-    return tuple(
-        replace(
-            task,
-            layouts=_layouts_of_partition(
-                layouts[task.range.topic_partition.topic], task.range.topic_partition, order.check, is_stream
-            ),
+    result = []
+    for task in tasks:
+        partition = task.range.topic_partition
+        of_topic = layouts[partition.topic]
+        first = of_topic.first(partition)
+        boundaries = tuple(held[partition] for held in (of_topic.boundaries or ())[first:])
+        family = of_topic.family(partition) if of_topic.is_in_turn else partition
+        marks = PartitionLayouts(
+            family, first, boundaries, of_topic.counts, order.check, is_late_a_fault=is_stream
         )
-        for task in tasks
-    )
-
-
-def _layouts_of_partition(
-    layouts: TopicLayouts, partition: TopicPartition, check: PartitionerCheck, is_stream: bool
-) -> PartitionLayouts:
-    first = layouts.first(partition)
-    boundaries = tuple(held[partition] for held in (layouts.boundaries or ())[first:])
-    family = layouts.family(partition) if layouts.is_in_turn else partition
-    return PartitionLayouts(family, first, boundaries, layouts.counts, check, is_late_a_fault=is_stream)
+        result.append(replace(task, layouts=marks))
+    return tuple(result)
 
 
 def chains(tasks: Iterable[FetchTask]) -> list[tuple[FetchTask, ...]]:

@@ -66,9 +66,8 @@ def check_names(limits: OffsetLimits, partitions: Sequence[TopicPartition]) -> N
         return
     extra = sorted(set(limits.by_partition) - set(partitions))
     missing = sorted(set(partitions) - set(limits.by_partition))
-    problems = [f"{_names(extra)} is not read"] * bool(extra) + [f"{_names(missing)} is missing"] * bool(
-        missing
-    )
+    problems = [f"{list_some(extra, 3)} is not read"] if extra else []
+    problems += [f"{list_some(missing, 3)} is missing"] if missing else []
     raise OptionError(
         f"option {limits.option} must name exactly the partitions that are read: {', '.join(problems)}"
     )
@@ -98,8 +97,7 @@ def start_of(
     if limit.kind is LimitKind.COMMITTED:
         raise OptionError(
             f"option {limits.option}: the group has committed no offset for {bounds.topic_partition}; "
-            "commit one, or "
-            'give offsets as {"topic":{"0":-2}}'
+            'commit one, or give offsets as {"topic":{"0":-2}}'
         )
     if latest_if_no_match:
         return End(bounds.latest)
@@ -142,7 +140,13 @@ def range_between(
     """
     if start.offset != end.offset and high_watermark is not None:
         for limit in (start, end):
-            _check_below_stable_offset(limit, bounds, high_watermark)
+            if limit.option is not None and bounds.latest < limit.offset <= high_watermark:
+                raise OptionError(
+                    f"option {limit.option}: offset {limit.offset} of {bounds.topic_partition} is after "
+                    f"{bounds.latest}, the last stable offset: a transaction is open there; end the range at "
+                    "that offset, wait until the transaction has ended, or set "
+                    "kafka.isolation.level=read_uncommitted"
+                )
     if start.offset > end.offset:
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
@@ -157,15 +161,6 @@ def range_between(
     return OffsetRange(bounds.topic_partition, first.offset, last.offset), first, last
 
 
-def _check_below_stable_offset(limit: End, bounds: PartitionBounds, high_watermark: int) -> None:
-    if limit.option is not None and bounds.latest < limit.offset <= high_watermark:
-        raise OptionError(
-            f"option {limit.option}: offset {limit.offset} of {bounds.topic_partition} is after "
-            f"{bounds.latest}, the last stable offset: a transaction is open there; end the range at that "
-            "offset, wait until the transaction has ended, or set kafka.isolation.level=read_uncommitted"
-        )
-
-
 def _clamp(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
     if bounds.earliest <= end.offset <= bounds.latest:
         return end
@@ -177,8 +172,3 @@ def _clamp(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
         raise DataLossError(f"{loss}; to read what is left, set failOnDataLoss=false")
     LOG.warning("%s; reading on because failOnDataLoss=false", loss)
     return End(_inside(end.offset, bounds))
-
-
-def _names(partitions: Sequence[TopicPartition]) -> str:
-    """At most three of the partitions."""
-    return list_some(partitions, 3)

@@ -39,6 +39,8 @@ from typing import Final
 from ..errors import OptionError, counted
 from ..model import OffsetRange, PartitionBounds, TopicPartition
 
+#: Bounds of each partition, from the cluster.
+Bounds = Mapping[TopicPartition, PartitionBounds]
 #: Most ranges of one read: each is a Spark task, and takes a kilobyte on the driver. ``minPartitions`` has
 #: the same limit.
 RANGES_COUNT_MAX: Final = 1_000_000
@@ -152,9 +154,7 @@ def _round(value: float) -> int:
     return int(value + 0.5)
 
 
-def limit_ranges(
-    ranges: Sequence[OffsetRange], size_max: int, bounds: Mapping[TopicPartition, PartitionBounds]
-) -> tuple[OffsetRange, ...]:
+def limit_ranges(ranges: Sequence[OffsetRange], size_max: int, bounds: Bounds) -> tuple[OffsetRange, ...]:
     """The first ``size_max`` offsets of the ranges, in proportion to the size of each range.
 
     Each partition gets at least one offset, so that small partitions are not starved; so the total may be

@@ -19,7 +19,8 @@ from typing import Final
 from ..cluster.cluster import Cluster
 from ..model import OffsetRange, SizeSample, TopicPartition
 from ..options import StreamLimits
-from .stream_offsets import Bounds, Offsets, next_offsets, ranges_left
+from .ranges import Bounds
+from .stream_offsets import Offsets, next_offsets, ranges_left
 
 #: Places of samples in the part of a range that a batch may read: 0 is its start, 1 its last record.
 _PLACES: Final = (0.0, 0.5, 1.0)
@@ -74,16 +75,14 @@ class RecordSizes:
         sampled_max = max(self._bytes_max // _SAMPLED_PART, _SAMPLED_BYTES)
         affordable = sampled_max // (len(_PLACES) * self._sample_bytes)
         count = 1 if is_small else max(1, min(affordable, _SAMPLES_MAX))
-        chosen = sorted(ranges, key=self._turn)[:count]
+        # Those with the fewest samples first, then the largest.
+        turns = sorted(ranges, key=lambda item: (self._samples.get(item.topic_partition, 0), -item.size))
+        chosen = turns[:count]
         for location in _PLACES:
             part = min(self._bytes_max / self._bytes(ranges), 1.0)
             self._look({item.topic_partition: _offset(item, part * location) for item in chosen})
         total, size = sum(item.size for item in ranges), self._bytes(ranges)
         return None if size <= self._bytes_max else max(int(total * self._bytes_max / size), 1)
-
-    def _turn(self, whole: OffsetRange) -> tuple[int, int]:
-        """Rank of a range among those to sample: that with the fewest samples first, then the largest."""
-        return self._samples.get(whole.topic_partition, 0), -whole.size
 
     def _look(self, offsets: Mapping[TopicPartition, int]) -> None:
         for tp in offsets:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Container, Mapping
+from typing import Final
 
 from ..errors import OptionError, UnknownSchemaError, counted, quote
 from ..options import ColumnFormat, ReadOptions, SchemaVersion, Selection, TypedOptions
-from ..registry import subject_of
+from ..registry import registry_of, subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
-
-if TYPE_CHECKING:
-    from ..registry import RegisteredSchema, Registry
 
 #: The version that a read takes unless its options say another one.
 _LATEST: Final = SchemaVersion()
@@ -28,16 +25,11 @@ def fix_schemas(options: ReadOptions, named: Container[str] | None = None) -> di
     for column in typed.columns if typed is not None else ():
         assert typed is not None
         is_named = (column.schema_text, column.version, column.message) != (None, None, None)
-        if column.has_schemas and (
-            named is None or (column.column in named and (is_named or _is_fixed(typed, column)))
-        ):
+        # All messages have the schema of the options.
+        is_fixed = typed.schema_id_from == "none" and column.needs_writer
+        if column.has_schemas and (named is None or (column.column in named and (is_named or is_fixed))):
             result[column.column] = _fix_schema(typed, column, options.selection)
     return result
-
-
-def _is_fixed(typed: TypedOptions, column: ColumnFormat) -> bool:
-    """True if all messages have the schema of the options."""
-    return typed.schema_id_from == "none" and column.needs_writer
 
 
 def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
@@ -55,25 +47,36 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
 def _fix_schema(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
     if column.schema_text is not None:
         return FixedSchema(column.schema_text, message=column.message, recursion_depth=column.recursion_depth)
-    from ..registry import registry_of  # few reads have one
-
     if typed.registry is None:
         raise OptionError(
             f"option {column.column}Format: {column.format} needs a schema: name the fields with .schema(), "
             f"or set {column.column}Schema, or schema.registry.url"
         )
-    version = column.version or _LATEST
+    return request_schema(
+        typed,
+        column,
+        lambda: _subject(typed, column, selection),
+        f"set {column.column}Subject or {column.column}SchemaVersion, or give {column.column}Schema",
+    )
+
+
+def request_schema(
+    typed: TypedOptions, column: ColumnFormat, subject: Callable[[], str], advice: str
+) -> FixedSchema:
+    """The version of the options, by default the latest one of the subject. Raises ``OptionError`` (fatal) if
+    it has another format than the column, and the errors of the registry, with ``advice`` if there is none.
+    """
+    assert typed.registry is not None
+    registry, version = registry_of(typed.registry), column.version or _LATEST
     try:
-        result = _request_schema(registry_of(typed.registry), typed, column, version, selection)
+        if version.schema_id is not None:
+            found = registry.schema(version.schema_id, column.subject)
+        elif version.number is not None:
+            found = registry.version(subject(), version.number)
+        else:
+            found = registry.latest(subject())
     except UnknownSchemaError as error:
-        raise error.advise(
-            f"set {column.column}Subject or {column.column}SchemaVersion, or give {column.column}Schema"
-        ) from error
-    return fix_registered_schema(column, result)
-
-
-def fix_registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSchema:
-    """A schema of the registry. Raises ``OptionError`` (fatal) if it has another format than the column."""
+        raise error.advise(advice) from error
     origin = (
         f"schema id {found.id}"
         if found.subject is None
@@ -90,23 +93,10 @@ def fix_registered_schema(column: ColumnFormat, found: RegisteredSchema) -> Fixe
     )
 
 
-def _request_schema(
-    registry: Registry,
-    typed: TypedOptions,
-    column: ColumnFormat,
-    version: SchemaVersion,
-    selection: Selection,
-) -> RegisteredSchema:
-    if version.schema_id is not None:
-        return registry.schema(version.schema_id, column.subject)
-    subject = column.subject or _subject(typed, column, selection)
-    if version.number is not None:
-        return registry.version(subject, version.number)
-    return registry.latest(subject)
-
-
 def _subject(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> str:
-    """The subject by the strategy, for a read of one topic."""
+    """The subject of the options, or by the strategy, for a read of one topic."""
+    if column.subject:
+        return column.subject
     topics = {*selection.subscribe, *(tp.topic for tp in selection.assign)}
     if typed.strategy != "RecordName" and len(topics) != 1:
         count = counted(len(topics), "topic") if topics else "the topics of a pattern"

@@ -65,11 +65,10 @@ from ..net.retry import Attempts, call_with_retries
 from ..options import LimitKind, OffsetLimits, ReadOptions, StreamOptions, TopicLayouts
 from .batch import covers, match_topics, select
 from .key_order import Layouts, find_layouts, mark_tasks
-from .ranges import split
+from .ranges import Bounds, split
 from .record_sizes import BatchLimit
 from .stream_offsets import (
     UNPINNED,
-    Bounds,
     Losses,
     Offsets,
     Position,
@@ -165,13 +164,12 @@ class StreamPlanner:
             self._poll_took_s = self._clock() - self._polled_s
 
     def _next(self, start: Position, limited: bool) -> Position:
-        settled = self._judge.settle(start, self._ends)
-        if self._stops and self._ends is None and not settled.lost:
+        result, topic_ids, lost, on_hold = self._judge.settle(start, self._ends)
+        if self._stops and self._ends is None and not lost:
             self._stop()
-        result, lost = settled.bounds, settled.lost
         self.latest = latest_of(result)
         position = start.without(lost.recreated_topics)
-        ids = {**settled.topic_ids, **position.topic_ids}
+        ids = {**topic_ids, **position.topic_ids}
         bounds = result if self._ends is None else limit_bounds(result, self._due(position.offsets))
         bounds = self._end.limited(position.offsets, bounds, lost.recreated_topics)
         if limited and self._ends is None and not lost and not self._end.is_near:
@@ -182,7 +180,7 @@ class StreamPlanner:
         ends = (self._limit.ends if limited else next_offsets)(position.offsets, bounds)
         ends = self._order.held(position.offsets, ends, result)
         ends |= {tp: end for tp, _, end in lost.shorter}
-        passed_over = settled.held.keys() | (result.keys() - bounds.keys())
+        passed_over = on_hold.keys() | (result.keys() - bounds.keys())
         held = {
             tp: position.offsets[tp]
             for tp in passed_over & position.offsets.keys()
@@ -194,7 +192,8 @@ class StreamPlanner:
     def _ended(self, start: Offsets, ends: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
         is_last = self._ends is not None
         self._end.check(start, ends, is_first=self._start.is_at(start), is_last=is_last)
-        return _keep_own_ids(ends, ids)
+        topics = {tp.topic for tp in ends}
+        return Position(ends, {topic: id_ for topic, id_ in ids.items() if topic in topics})
 
     def _due(self, start: Offsets) -> dict[TopicPartition, int]:
         """End of AvailableNow, never before ``start``, even if a broker was behind when the end was
@@ -280,12 +279,6 @@ def idle_s(request_s: float) -> float:
     return min(max(_IDLE_TIMES * request_s, POLL_INTERVAL_S), POLL_INTERVAL_MAX_S)
 
 
-def _keep_own_ids(offsets: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
-    """Position with the ids of its own topics only."""
-    topics = {tp.topic for tp in offsets}
-    return Position(offsets, {topic: id_ for topic, id_ in ids.items() if topic in topics})
-
-
 T = TypeVar("T")
 #: A method of the cluster that returns the partitions of topics.
 _AskPartitions = Callable[[Sequence[str]], tuple[TopicPartition, ...]]
@@ -360,7 +353,7 @@ class StreamPartitions:
         selection = self._options.selection
         return self.ask(lambda cluster: self._bounds(cluster, select(selection, cluster, may_be_empty=True)))
 
-    def bounds(self, known: Offsets) -> Mapping[TopicPartition, PartitionBounds]:
+    def bounds(self, known: Offsets) -> Bounds:
         """Bounds of all partitions that exist now; ``known`` are the positions of the query."""
         return self.ask(lambda cluster: self._bounds_there(cluster, known))
 
@@ -403,12 +396,11 @@ class StreamPartitions:
     def _bounds(
         self, cluster: Cluster, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, PartitionBounds]:
-        leaders = cluster.leaders_of(
-            partitions
-        )  # without those of missing brokers, if failOnDataLoss is false
+        # Without those of missing brokers, if failOnDataLoss is false.
+        leaders = cluster.leaders_of(partitions)
         return cluster.bounds([tp for tp in partitions if tp in leaders])
 
-    def _bounds_there(self, cluster: Cluster, known: Offsets) -> Mapping[TopicPartition, PartitionBounds]:
+    def _bounds_there(self, cluster: Cluster, known: Offsets) -> Bounds:
         partitions = self._there(cluster, known)
         if self._among is not None:
             partitions = tuple(tp for tp in partitions if tp in self._among)
@@ -483,9 +475,10 @@ def leaders_of(cluster: Cluster, partitions: list[TopicPartition]) -> Mapping[To
     try:
         result = dict(cluster.leaders_of(partitions))
     except UnknownTopicError:
-        there = {
-            tp for topic in sorted({tp.topic for tp in partitions}) for tp in _partitions_of(cluster, topic)
-        }
+        there: set[TopicPartition] = set()
+        for topic in sorted({tp.topic for tp in partitions}):
+            with contextlib.suppress(UnknownTopicError):
+                there.update(cluster.partitions_of([topic]))
         result = dict(cluster.leaders_of([tp for tp in partitions if tp in there]))
     if away := [tp for tp in partitions if tp not in result and tp.broker is not None]:
         raise BrokersMissingError(
@@ -493,13 +486,6 @@ def leaders_of(cluster: Cluster, partitions: list[TopicPartition]) -> Mapping[To
             f"reads, {away[0]} first; start it"
         )
     return result
-
-
-def _partitions_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
-    try:
-        return cluster.partitions_of([topic])
-    except UnknownTopicError:
-        return ()
 
 
 _NOWHERE: Final = Position({})
@@ -512,20 +498,6 @@ class _Doubt(KafkaWireError):
     """Something that existed seems to be gone: it is requested again before that counts as a loss."""
 
     action = Action.REFRESH
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Answers of the cluster, after repeated requests for topics and records that seem to be gone.
-
-    ``bounds`` are those of the partitions that the query reads, ``held`` its positions in partitions that it
-    does not read now, ``topic_ids`` the ids of all existing topics, and ``lost`` the confirmed losses.
-    """
-
-    bounds: Bounds
-    topic_ids: Mapping[str, uuid.UUID]
-    lost: Losses
-    held: Offsets
 
 
 class LossJudge:
@@ -546,8 +518,14 @@ class LossJudge:
         self._held: frozenset[TopicPartition] = frozenset()
         self._held_warned_s = -math.inf
 
-    def settle(self, start: Position, due: Position | None) -> Settled:
-        """Answers of the cluster about the partitions of the query. ``due`` is the end of AvailableNow.
+    def settle(
+        self, start: Position, due: Position | None
+    ) -> tuple[Bounds, Mapping[str, uuid.UUID], Losses, Offsets]:
+        """Answers of the cluster, after repeated requests for topics and records that seem to be gone.
+
+        They are the bounds of the partitions that the query reads, the ids of all existing topics, the
+        confirmed losses, and the positions in partitions that the query does not read now. ``due`` is the end
+        of AvailableNow.
 
         If ``failOnDataLoss`` is false and a loss is not proven, the partition is put on hold: the query keeps
         its position, and continues there once the partition is back.
@@ -569,7 +547,7 @@ class LossJudge:
             self._hold(held, all_lost)
             bounds = {tp: result for tp, result in bounds.items() if tp not in held}
             places = {**carried, **{tp: start.offsets[tp] for tp in held}}
-            return Settled(bounds, now.topic_ids, lost, places)
+            return bounds, now.topic_ids, lost, places
 
     def _hold(self, held: frozenset[TopicPartition], lost: Losses) -> None:
         """Warn about partitions on hold, once a minute, and about those that are no longer on hold."""

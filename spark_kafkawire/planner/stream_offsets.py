@@ -46,7 +46,7 @@ from ..errors import OptionError, counted, plural, printable, quote
 from ..model import OffsetRange, PartitionBounds, TopicPartition, id_text
 from ..options import StreamLimits
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
-from .ranges import limit_ranges
+from .ranges import Bounds, limit_ranges
 
 K = TypeVar("K")
 
@@ -97,18 +97,13 @@ def to_json(
     for partition in sorted(offsets):
         by_topic.setdefault(partition.topic, {})[partition] = offsets[partition]
         puts.append(partition.topic)
-    return (
-        {
-            topic: {tp.name: by_topic[topic][tp] for tp in _partitions(by_topic[topic])}
-            for topic in _order_as_table(puts, _text_hash)
-        }
-        | _ids(topic_ids or {})
-        | _mark(start or {})
-    )
-
-
-def _ids(topic_ids: Mapping[str, uuid.UUID]) -> dict[str, dict[str, int]]:
-    return {f"{ID_MARK}{topic} {id_text(topic_ids[topic])}": {} for topic in sorted(topic_ids)}
+    result = {
+        topic: {tp.name: by_topic[topic][tp] for tp in _partitions(by_topic[topic])}
+        for topic in _order_as_table(puts, _text_hash)
+    }
+    result |= {f"{ID_MARK}{topic} {id_text(id_)}": {} for topic, id_ in sorted((topic_ids or {}).items())}
+    pinned = [offset == UNPINNED for offset in (start or {}).values()]
+    return result | ({PIN_MARK if all(pinned) else PART_MARK: {}} if any(pinned) else {})
 
 
 def ids_from_json(written: Mapping[str, Any]) -> dict[str, uuid.UUID]:
@@ -127,11 +122,6 @@ def _id_of(key: str) -> tuple[str, uuid.UUID]:
             "copy of it, or give the query another one"
         ) from None
     return topic, result
-
-
-def _mark(start: Offsets) -> dict[str, dict[str, int]]:
-    pinned = [offset == UNPINNED for offset in start.values()]
-    return {PIN_MARK if all(pinned) else PART_MARK: {}} if any(pinned) else {}
 
 
 def is_pinned(written: Mapping[str, Any]) -> bool:
@@ -197,7 +187,9 @@ def _order_as_table(puts: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
         order.setdefault(key, len(order))
     spread = {key: hash_of(key) ^ (hash_of(key) >> 16) for key in order}
     return sorted(
-        order, key=lambda key: (spread[key] & (place_count - 1), _wrap_signed(spread[key]), order[key])
+        # Java compares the hashes as signed numbers.
+        order,
+        key=lambda key: (spread[key] & (place_count - 1), spread[key] ^ (1 << 31), order[key]),
     )
 
 
@@ -208,14 +200,6 @@ def _text_hash(text: str) -> int:
     for at in range(0, len(utf16), 2):
         value = (31 * value + (utf16[at] << 8 | utf16[at + 1])) & 0xFFFFFFFF
     return value
-
-
-def _wrap_signed(value: int) -> int:
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-#: Bounds of each partition, from the cluster.
-Bounds = Mapping[TopicPartition, PartitionBounds]
 
 
 def next_offsets(start: Offsets, bounds: Bounds, size_max: int | None = None) -> dict[TopicPartition, int]:
@@ -385,7 +369,9 @@ def losses(start: Position, now: Position) -> Losses:
     )
     gone = sorted({tp.topic for tp, _ in vanished} & (start.topic_ids.keys() - there))
     deleted = tuple((topic, start.topic_ids[topic]) for topic in gone)
-    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)), deleted)
+    unproven = [tp for tp, _ in vanished if tp.broker is None and tp.topic in there]
+    unproven += [tp for tp, _, _ in shorter if tp.broker is None]
+    return Losses(recreated, vanished, shorter, tuple(unproven), deleted)
 
 
 def find_recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:
@@ -395,12 +381,3 @@ def find_recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uu
         for topic, id_ in sorted(start.topic_ids.items())
         if now.topic_ids.get(topic, id_) != id_
     )
-
-
-def _unproven(
-    vanished: Iterable[tuple[TopicPartition, int]],
-    shorter: Iterable[tuple[TopicPartition, int, int]],
-    there: Iterable[str],
-) -> Iterable[TopicPartition]:
-    yield from (tp for tp, _ in vanished if tp.broker is None and tp.topic in there)
-    yield from (tp for tp, _, _ in shorter if tp.broker is None)

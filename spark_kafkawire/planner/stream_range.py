@@ -25,7 +25,8 @@ from ..model import PartitionBounds, TopicPartition
 from ..options import LATEST, LimitKind, ReadOptions
 from .batch import starts_of
 from .limits import check_names, limit_of, start_of
-from .stream_offsets import UNPINNED, Bounds, Offsets, limit_bounds
+from .ranges import Bounds
+from .stream_offsets import UNPINNED, Offsets, limit_bounds
 
 T = TypeVar("T")
 

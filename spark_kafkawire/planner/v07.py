@@ -38,7 +38,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import cluster_of
@@ -50,6 +51,8 @@ from ..net.retry import call_with_retries
 from ..options import EARLIEST, ReadOptions, StreamOptions
 from .stream import StreamPlanner, bounds_of
 from .stream_offsets import Offsets, Position
+
+T = TypeVar("T")
 
 
 class GroupPlanner:
@@ -71,12 +74,13 @@ class GroupPlanner:
         self._read = options.read
         self._group = options.read.membership.group
         self._starts_earliest = options.read.starting.for_all == EARLIEST
-        self._retry, self._clock, self._sleep = options.read.planning_retry, clock, sleep
+        self._clock, self._sleep = clock, sleep
         # The partitions of a broker that has gone no longer belong to the group, so each attempt looks at the
         # group first.
-        impatient = replace(options.read, planning_retry=self._retry.impatient)
+        impatient = replace(options.read, planning_retry=options.read.planning_retry.impatient)
         self._plan = StreamPlanner(replace(options, read=impatient), clock=clock, sleep=sleep)
         self._member = member or join(options.read)
+        self._await_settled = partial(await_settled, self._member, options.read, clock=clock, sleep=sleep)
         self._read_as: dict[TopicPartition, OwnedPartition] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._due: dict[TopicPartition, int] | None = None
@@ -104,11 +108,6 @@ class GroupPlanner:
         self._due = {}
         self._check_bounds(list(self._await_settled(needs_all=True)))
 
-    def _await_settled(self, *, needs_all: bool) -> dict[TopicPartition, OwnedPartition]:
-        return await_settled(
-            self._member, self._read, needs_all=needs_all, clock=self._clock, sleep=self._sleep
-        )
-
     def _check_bounds(self, partitions: Collection[TopicPartition]) -> None:
         if self._due is not None:
             new = [tp for tp in partitions if tp not in self._due]
@@ -123,12 +122,7 @@ class GroupPlanner:
         """
         if self._has_left:
             return start
-        return call_with_retries(
-            lambda: Position(self._next(start.offsets, limited)),
-            self._retry,
-            clock=self._clock,
-            sleep=self._sleep,
-        )
+        return self._with_retries(lambda: Position(self._next(start.offsets, limited)))
 
     def _next(self, start: Offsets, limited: bool) -> dict[TopicPartition, int]:
         self._has_planned = True
@@ -232,12 +226,10 @@ class GroupPlanner:
         if not self._has_planned:
             self._has_planned = True
             self._warn_of_run_again({tp: begin for tp, begin in begins.items() if begin < ends[tp]}, ends)
-        return call_with_retries(
-            lambda: self._plan.tasks(Position(begins), Position(ends)),
-            self._retry,
-            clock=self._clock,
-            sleep=self._sleep,
-        )
+        return self._with_retries(lambda: self._plan.tasks(Position(begins), Position(ends)))
+
+    def _with_retries(self, attempt: Callable[[], T]) -> T:
+        return call_with_retries(attempt, self._read.planning_retry, clock=self._clock, sleep=self._sleep)
 
     def _warn_of_run_again(self, begins: Offsets, ends: Offsets) -> None:
         """Warn that other members may have read parts of a batch that an earlier run did not finish."""
@@ -269,7 +261,7 @@ def await_settled(
     member: GroupMembership,
     options: ReadOptions,
     *,
-    needs_all: bool = False,
+    needs_all: bool,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[TopicPartition, OwnedPartition]:
@@ -291,37 +283,26 @@ def await_settled(
             break
         sleep(_PAUSE_S)
     if missing:
-        raise _describe_unregistered(options, missing[0], retry_timeout_s)
+        # Their sessions may be expired, and an empty share would read no rows.
+        raise UnknownTopicError(
+            f"group {quote(options.group_id)}: no broker has registered topic {quote(missing[0])} in "
+            f"ZooKeeper within {retry_timeout_s:g} s (brokerDownTimeout): check its name, and start its "
+            "brokers"
+        )
     if abandoned:
         raise DiscoveryError(
             f"{abandoned_text(options.group_id or '', abandoned)} (waited {retry_timeout_s:g} s, option "
             "brokerDownTimeout)"
         )
     if others:
-        _warn_of(others, options, retry_timeout_s)
+        partition, owner = next(iter(others.items()))
+        LOG.warning(
+            "group %s: %s is assigned to this consumer, but %s did not give it up within %g s "
+            "(brokerDownTimeout), %s in all: the query reads the partitions that it owns",
+            *(quote(options.group_id), partition, owner, retry_timeout_s),
+            counted(len(others), "partition"),
+        )
     return owned
-
-
-def _describe_unregistered(options: ReadOptions, topic: str, retry_timeout_s: float) -> UnknownTopicError:
-    """The error for a topic without registered brokers. Their sessions may be expired, and an empty share
-    would read no rows."""
-    return UnknownTopicError(
-        f"group {quote(options.group_id)}: no broker has registered topic {quote(topic)} in ZooKeeper "
-        f"within {retry_timeout_s:g} s (brokerDownTimeout): check its name, and start its brokers"
-    )
-
-
-def _warn_of(others: Mapping[TopicPartition, str], options: ReadOptions, retry_timeout_s: float) -> None:
-    partition, owner = next(iter(others.items()))
-    LOG.warning(
-        "group %s: %s is assigned to this consumer, but %s did not give it up within %g s "
-        "(brokerDownTimeout), %s in all: the query reads the partitions that it owns",
-        quote(options.group_id),
-        partition,
-        owner,
-        retry_timeout_s,
-        counted(len(others), "partition"),
-    )
 
 
 def ask_owned_bounds(

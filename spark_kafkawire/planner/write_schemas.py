@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from ..clients.writing.typed_values import ColumnEncoding, encoder_of
 from ..errors import OptionError, UnknownSchemaError, quote
-from ..options import ColumnFormat, SchemaVersion, TypedOptions
+from ..options import ColumnFormat, TypedOptions
 from ..registry import Schema as RegistrySchema
-from ..registry import subject_of
+from ..registry import registry_of, subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
 from ..values.registry_frame import id_prefix, message_indexes
-from .schemas import fix_registered_schema, schema_in
+from .schemas import request_schema, schema_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ..registry import Registry
 
 #: Name of a record whose schema follows from the type of a column, as Spark's ``to_avro`` has it.
 _RECORD: Final = "topLevelRecord"
@@ -80,7 +78,12 @@ def _schema(
     derives = column.version is None and (typed.auto_register or typed.registry is None)
     derives = derives and arrow_type is not None
     if column.schema_text is None and not derives:
-        return _request_schema(typed, column, topic)
+        return request_schema(
+            typed,
+            column,
+            lambda: _subject(typed, column, topic, None),
+            f"register a schema first, give {column.column}Schema, or set autoRegisterSchemas=true",
+        )
     text = column.schema_text
     if text is None:
         text = FORMATS[column.format].schema_of(arrow_type, column.message or _RECORD).text
@@ -90,33 +93,13 @@ def _schema(
         return fixed
     subject = _subject(typed, column, topic, schema)
     given = RegistrySchema(FORMATS[column.format].registered_as, text)
-    registry = _registry(typed)
+    assert typed.registry is not None
+    registry = registry_of(typed.registry)
     try:
         number = (registry.register if typed.auto_register else registry.look_up)(subject, given)
     except UnknownSchemaError as error:
         raise error.advise("register it first, or set autoRegisterSchemas=true") from error
     return replace(fixed, schema_id=number, origin=f"schema id {number}")
-
-
-def _request_schema(typed: TypedOptions, column: ColumnFormat, topic: str | None) -> FixedSchema:
-    """The version of the options, by default the latest one of the subject."""
-    version = column.version or SchemaVersion()
-    registry = _registry(typed)
-    try:
-        if version.schema_id is not None:
-            result = registry.schema(version.schema_id, column.subject)
-        else:
-            subject = _subject(typed, column, topic, None)
-            result = (
-                registry.latest(subject)
-                if version.number is None
-                else registry.version(subject, version.number)
-            )
-    except UnknownSchemaError as error:
-        raise error.advise(
-            f"register a schema first, give {column.column}Schema, or set autoRegisterSchemas=true"
-        ) from error
-    return fix_registered_schema(column, result)
 
 
 def _subject(typed: TypedOptions, column: ColumnFormat, topic: str | None, schema: Schema | None) -> str:
@@ -129,10 +112,3 @@ def _subject(typed: TypedOptions, column: ColumnFormat, topic: str | None, schem
         )
     record = column.message if schema is None else schema.name
     return subject_of(typed.strategy, topic or "", record, is_key=column.is_key)
-
-
-def _registry(typed: TypedOptions) -> Registry:
-    from ..registry import registry_of
-
-    assert typed.registry is not None
-    return registry_of(typed.registry)

@@ -6,7 +6,7 @@ Planning imports nothing of reading, and tasks nothing of planning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,10 +17,6 @@ from .edge import edge
 from .schema import Schemas, check_read, pack_typed_task
 from .spark_versions import arrow_schema
 from .worker import KafkaWirePartition, Packed, freeze_imports
-
-if TYPE_CHECKING:
-    from ..net.sasl import Sasl
-    from ..options import NetOptions
 
 
 class KafkaWireBatchReader(DataSourceReader):
@@ -49,7 +45,11 @@ class KafkaWireBatchReader(DataSourceReader):
             return []
         warn_of_columns_read(self._schema.names, self._options.net.connection)
         hint(tasks, self._options)
-        login = _login_of_tasks(self._options.net)
+        login = None
+        if self._options.net.delegates:
+            from ..cluster.modern.delegation_tokens import login_of_tasks
+
+            login = login_of_tasks(self._options.net)
         return [KafkaWirePartition(*item, login=login) for item in spark_partitions(tasks, self._options)]
 
     @edge
@@ -59,12 +59,3 @@ class KafkaWireBatchReader(DataSourceReader):
         from .reading import read_partition
 
         yield from read_partition(partition, self._of_tasks.value, self._schema, self._typed)
-
-
-def _login_of_tasks(net: NetOptions) -> Sasl | None:
-    """A delegation token; None if tasks log in as the driver does."""
-    if not net.delegates:
-        return None
-    from ..cluster.modern.delegation_tokens import login_of_tasks
-
-    return login_of_tasks(net)

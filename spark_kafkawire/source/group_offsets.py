@@ -100,7 +100,12 @@ class GroupOffsets(ProgressListener):
         """Commit where the batch ends, and log the lag; returns at once."""
         ends, latest = self._read_position(event.progress)
         if self._take(event.progress, ends):
-            _partition_lag(event.progress, offsets_behind(ends, latest))
+            lag = " ".join(f"{name}={value}" for name, value in offsets_behind(ends, latest).items())
+            LOG.info(
+                "query %s, batch %d: %s",
+                *(_name_of(event.progress), event.progress.batchId),
+                lag or "no latest offsets were reported",
+            )
 
     def _read_position(self, progress: StreamingQueryProgress) -> tuple[Offsets, Offsets]:
         """The position of a query in the selected topics, and the latest offsets there."""
@@ -206,16 +211,6 @@ def _offsets(text: str | None, syntax: PartitionSyntax) -> dict[TopicPartition, 
         return from_json(offsets_of_progress(text), syntax)
     except (ValueError, OptionError):
         return {}
-
-
-def _partition_lag(progress: StreamingQueryProgress, metrics: Mapping[str, float]) -> None:
-    lag = " ".join(f"{name}={value}" for name, value in metrics.items())
-    LOG.info(
-        "query %s, batch %d: %s",
-        _name_of(progress),
-        progress.batchId,
-        lag or "no latest offsets were reported",
-    )
 
 
 def _name_of(progress: StreamingQueryProgress) -> str:

@@ -30,10 +30,7 @@ _LISTED_MAX: Final = 3
 
 
 def read_partition(
-    partition: InputPartition,
-    options: TaskOptions,
-    schema: pa.Schema,
-    typed: Packed[TypedTask] | None = None,
+    partition: InputPartition, options: TaskOptions, schema: pa.Schema, typed: Packed[TypedTask] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, as Arrow batches of the schema's columns: the ranges of a pack
     together, others one after the other. At the end it logs one line."""

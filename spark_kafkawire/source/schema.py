@@ -46,8 +46,7 @@ MODERN_SCHEMA: Final = StructType(
 )
 #: Its column with ``includeHeaders``: null, not empty, where a record has no headers.
 HEADERS_FIELD: Final = StructField(
-    "headers",
-    ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
 #: The column of ``keyOrder``: how often partitions had been added before the record.
 LAYOUT_FIELD: Final = StructField("layout", IntegerType())

@@ -19,13 +19,7 @@ from ..records import compiler
 from .edge import edge
 from .exactly_once import create_exactly_once_writer
 from .worker import batch_of_task, freeze_objects
-from .writer import (
-    KafkaWireBatchWriter,
-    KafkaWireCommitMessage,
-    create_writer,
-    forget_encodings,
-    summary_of,
-)
+from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, forget_encodings, summary_of
 
 #: Options of the query itself, which Spark hands on to its sink.
 _ASYNC: Final = "asyncProgressTrackingEnabled"
@@ -50,8 +44,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         options = _options_of(raw)
         self._query = "" if options.typed is None else options.typed.query
         self._is_exactly_once = options.transactions is not None
-        self._writer: KafkaWireBatchWriter | None = None
-        self._failure: KafkaWireError | None = None
+        self._writer: KafkaWireBatchWriter | KafkaWireError
         try:
             if options.transactions is None:
                 self._writer = create_writer(options, schema, False, _REPEATED)
@@ -62,7 +55,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         except KafkaWireError as error:
             # The tasks raise it. The commit of a finished batch needs no broker: an error here would write
             # the batch again.
-            self._failure = error
+            self._writer = error
         # Both are made in planning processes, which Spark asks again for each batch.
         freeze_objects(compiler.loaded())
 
@@ -114,9 +107,8 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
 
     def _make_writer(self) -> KafkaWireBatchWriter:
         """The batch's own writer. Raises the error of its creation."""
-        if self._writer is None:
-            assert self._failure is not None
-            raise self._failure
+        if isinstance(self._writer, KafkaWireError):
+            raise self._writer
         return self._writer
 
 

@@ -27,16 +27,7 @@ from pyspark.sql.types import (
 )
 
 from ..clients.writing.sender import PartitionReceipt, Sender, WriteTotals
-from ..errors import (
-    LOG,
-    DeliveryError,
-    KafkaWireError,
-    OptionError,
-    close_matches,
-    counted,
-    printable,
-    quote,
-)
+from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, close_matches, counted, printable, quote
 from ..kept import Kept
 from ..model import Generation, TopicPartition
 from .edge import edge
@@ -49,7 +40,7 @@ if TYPE_CHECKING:
     from ..clients.writing.rows import Rows
     from ..clients.writing.typed_values import ColumnEncoding
     from ..clients.writing.write_partitions import WritePartitions
-    from ..options import NetOptions, TypedOptions, WriteOptions
+    from ..options import TypedOptions, WriteOptions
 
 
 #: The advice in the error of a failed delivery, unless the caller has another.
@@ -68,16 +59,6 @@ class KafkaWireCommitMessage(WriterCommitMessage):
 
     totals: WriteTotals = WriteTotals()
     receipts: tuple[PartitionReceipt, ...] = field(default=(), kw_only=True, repr=False, compare=False)
-
-    @property
-    def message_count(self) -> int:
-        """Messages written by the task."""
-        return self.totals.message_count
-
-    @property
-    def size(self) -> int:
-        """Bytes of all message sets that the task sent."""
-        return self.totals.size
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "receipts": ()}
@@ -222,8 +203,7 @@ def create_writer(
     overwrite: bool,
     advice: str = _REPEATED,
     make: Callable[
-        [WriteOptions, WritePartitions, frozenset[str], tuple[ColumnEncoding, ...], str],
-        KafkaWireBatchWriter,
+        [WriteOptions, WritePartitions, frozenset[str], tuple[ColumnEncoding, ...], str], KafkaWireBatchWriter
     ] = KafkaWireBatchWriter,
 ) -> KafkaWireBatchWriter:
     """The writer for rows of ``schema``; everything that can be checked before rows is checked.
@@ -253,7 +233,10 @@ def create_writer(
     in_headers = ["headers"] if any(item.in_header for item in encodings) else []
     check_columns_written([*schema.fieldNames(), *in_headers], options)
     # From here on everything travels, also the connections of the targets.
-    options = replace(options, net=_net_of_tasks(options.net))
+    if options.net.delegates:
+        from ..cluster.modern.delegation_tokens import net_of_tasks
+
+        options = replace(options, net=net_of_tasks(options.net))
     targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.restrict_to_topic(options.topic)
@@ -261,15 +244,6 @@ def create_writer(
     # Tasks and commits follow this step, in which brokers have answered.
     options = replace(options, discovery=discovery, net=options.net.known, typed=None)
     return make(options, targets, columns.stored, encodings, advice)
-
-
-def _net_of_tasks(net: NetOptions) -> NetOptions:
-    """The options of what tasks and commits connect by, with a delegation token if the driver gets one."""
-    if not net.delegates:
-        return net
-    from ..cluster.modern.delegation_tokens import net_of_tasks
-
-    return net_of_tasks(net)
 
 
 #: Encodings of the streaming queries that this process plans, by their options and columns, the newest ones.
@@ -348,7 +322,9 @@ class WriteSchema:
                 continue
             if item.name not in self.columns:
                 self._refuse(item)
-            elif item.name not in typed and not self._fits(item):
+            elif item.name not in typed and not any(
+                _fits(item.dataType, allowed) for allowed in self.columns[item.name]
+            ):
                 raise self._wrong_type(item)
             elif names.count(item.name) > 1:
                 raise OptionError(f"schema: column {quote(item.name)} appears twice; drop or rename one")
@@ -362,9 +338,6 @@ class WriteSchema:
                 "topic option required when no 'topic' attribute is present. Use the topic option for "
                 "setting a topic, or add a column"
             )
-
-    def _fits(self, field: StructField) -> bool:
-        return any(_fits(field.dataType, allowed) for allowed in self.columns[field.name])
 
     def _wrong_type(self, field: StructField) -> OptionError:
         allowed = " or ".join(item.simpleString() for item in self.columns[field.name])

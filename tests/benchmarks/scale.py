@@ -170,7 +170,7 @@ def writes(cluster: FakeCluster) -> Point:
     clock = CpuClock()
     with clock.running():
         message = pickle.loads(pickle.dumps(writer.write(iter([rows]))))
-    assert message.message_count == count
+    assert message.totals.message_count == count
     return Point(count, clock.seconds)
 
 

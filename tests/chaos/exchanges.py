@@ -199,7 +199,7 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     rows = pa.record_batch(columns, names=list(names))
     message = writer.write(iter([rows]))
     writer.commit([message])
-    reported = message.message_count, tuple(receipt.topic_partition for receipt in message.receipts)
+    reported = message.totals.message_count, tuple(receipt.topic_partition for receipt in message.receipts)
     # A reader that nobody lies to is the judge.
     with LyingServer(server.kept, lambda _: None) as judge:
         rows = rows_of({**judge.discovery, "requestTimeout": "60s", "subscribePattern": ".*"})
@@ -307,7 +307,7 @@ def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
     writer.commit([message])
     rows = rows_of({**server.honest_discovery, "requestTimeout": "60s", "subscribe": TOPIC})
     # A task draws the partitions that it writes to.
-    return message.message_count, sorted(row.value or b"" for row in rows)
+    return message.totals.message_count, sorted(row.value or b"" for row in rows)
 
 
 _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)

@@ -198,7 +198,7 @@ def test_text_and_bytes_of_any_width_are_written(server: BrokerServer, kind: pa.
 
 def test_a_null_in_the_topic_column_counts_only_without_the_option(server: BrokerServer) -> None:
     rows: dict[str, list[Any]] = {"value": [b"a", b"b"], "topic": ["t", None]}
-    assert write(server, "value binary, topic string", rows, topic="t").message_count == 2
+    assert write(server, "value binary, topic string", rows, topic="t").totals.message_count == 2
     with pytest.raises(RowError, match=r"^batch 0 of the task: row 1: topic is null; "):
         write(server, "value binary, topic string", rows)
 
@@ -227,7 +227,7 @@ def test_a_commit_message_travels_with_totals_and_without_receipts(server: Broke
     assert (receipt.start_offset, receipt.stop_offset) == (0, 23)
     arrived = pickle.loads(pickle.dumps(message))
     assert arrived == message
-    assert (arrived.message_count, arrived.size, arrived.receipts) == (2, 23, ())
+    assert (arrived.totals.message_count, arrived.totals.size, arrived.receipts) == (2, 23, ())
     assert arrived.totals.topics == ["t"]
 
 

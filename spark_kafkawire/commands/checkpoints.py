@@ -25,27 +25,18 @@ The exit code is 0 for done, 1 for a checkpoint that cannot be read or rewritten
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from spark_kafkawire.jobs.checkpoints import CheckpointOptions, run_checkpoints
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.progress import Progress
 
-
-def run(options: CheckpointOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
-    """Show or rewrite; the summary."""
-    progress.step("reading the checkpoint")
-    return run_checkpoints(options, sys.stdout, json=as_json)
-
-
-def describe_left(arguments: Any) -> str:
-    """The work that an interrupted run leaves, and the next step."""
-    if arguments.write:
-        return "each file was changed as a whole or not at all; run it again"
-    return "nothing was changed"
-
-
-JOB = Job("checkpoints", __doc__, CheckpointOptions, run, describe_left)
+_WRITTEN = "each file was changed as a whole or not at all; run it again"
+JOB = Job(
+    "checkpoints",
+    __doc__,
+    CheckpointOptions,
+    run_checkpoints,
+    lambda arguments: _WRITTEN if arguments.write else "nothing was changed",
+)
 
 
 if __name__ == "__main__":

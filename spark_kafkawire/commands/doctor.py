@@ -20,19 +20,11 @@ The exit code is 0 if no step failed, 2 if an option or what it names is wrong, 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.doctor import DoctorOptions, run_doctor
-from spark_kafkawire.jobs.progress import Progress
 
-
-def run(options: DoctorOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
-    """Check the options; the summary."""
-    return run_doctor(options, progress, sys.stdout, as_json=as_json)
-
-
-JOB = Job("doctor", __doc__, DoctorOptions, run)
+JOB = Job("doctor", __doc__, DoctorOptions, run_doctor)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]
     """Copy, or show what would be copied; the summary."""
     clusters = settings.clusters()
     if settings.dry_run:
-        return report(describe(clusters, settings), sys.stdout, as_json=as_json)
+        return report(describe(clusters, settings), as_json=as_json)
     # A dry run needs no Spark.
     from spark_kafkawire.jobs.spark import job_lineage, job_session, run_tasks
 
@@ -52,7 +52,7 @@ def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]
                 topics.wrote(clusters.write.discovery, written)
 
         summary = migrate(clusters, settings, partial(run_tasks, spark), progress, record)
-    return report(summary, sys.stdout, as_json=as_json)
+    return report(summary, as_json=as_json)
 
 
 def describe_left(arguments: Any) -> str:

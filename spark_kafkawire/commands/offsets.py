@@ -28,12 +28,6 @@ from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.offsets.run import OffsetsOptions, run_offsets
-from spark_kafkawire.jobs.progress import Progress
-
-
-def run(options: OffsetsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
-    """Report or import; the summary."""
-    return run_offsets(options, progress, sys.stdout, json=as_json)
 
 
 def describe_left(arguments: Any) -> str:
@@ -43,7 +37,7 @@ def describe_left(arguments: Any) -> str:
     return "no offset was changed; run it again"
 
 
-JOB = Job("offsets", __doc__, OffsetsOptions, run, describe_left)
+JOB = Job("offsets", __doc__, OffsetsOptions, run_offsets, describe_left)
 
 
 if __name__ == "__main__":

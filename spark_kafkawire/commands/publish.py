@@ -50,7 +50,7 @@ def run(arguments: PublishArguments, progress: Progress, as_json: bool) -> dict[
         published = publish(rows, arguments.options, progress)
         if topics is not None:
             topics.wrote(arguments.options.write.discovery, published.counts(), rows.schema)
-    return report(published, sys.stdout, as_json=as_json)
+    return report(published, as_json=as_json)
 
 
 def describe_left(arguments: Any) -> str:

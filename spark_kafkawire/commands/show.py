@@ -21,19 +21,11 @@ The exit code is 0 for done, 1 for failed, 2 for wrong usage.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.show import ShowOptions, run_show
 
-
-def run(options: ShowOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
-    """Show messages; the summary."""
-    return run_show(options, progress, sys.stdout, as_json=as_json)
-
-
-JOB = Job("show", __doc__, ShowOptions, run)
+JOB = Job("show", __doc__, ShowOptions, run_show)
 
 
 if __name__ == "__main__":

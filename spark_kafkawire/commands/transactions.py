@@ -24,24 +24,18 @@ committed), 2 for wrong usage or a missing --force.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.transactions import TransactionsOptions, run_transactions
 
-
-def run(options: TransactionsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
-    """Show or finish transactions; the summary."""
-    return run_transactions(options, progress, sys.stdout, json=as_json)
-
-
-def describe_left(arguments: Any) -> str:
-    """The work that an interrupted run leaves, and the next step."""
-    return "run it again, which finishes the rest" if arguments.finish else "nothing was changed"
-
-
-JOB = Job("transactions", __doc__, TransactionsOptions, run, describe_left)
+_ENDED = "run it again, which finishes the rest"
+JOB = Job(
+    "transactions",
+    __doc__,
+    TransactionsOptions,
+    run_transactions,
+    lambda arguments: _ENDED if arguments.finish else "nothing was changed",
+)
 
 
 if __name__ == "__main__":

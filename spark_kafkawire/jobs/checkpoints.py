@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..errors import OptionError, one_line, printable, quote
@@ -49,7 +49,7 @@ from ..planner.stream_offsets import (
 )
 from .arguments import arg, check_needs, flag
 from .files import FileError, LocalFiles, printable_path, write_file
-from .progress import align_rows
+from .progress import Progress, align_rows
 
 #: Beginning of the file of a start: a zero byte, for Spark 2.1, and the version.
 _START_HEAD: Final = "\0v1\n"
@@ -491,11 +491,12 @@ class CheckpointOptions:
         check_needs(self)
 
 
-def run_checkpoints(options: CheckpointOptions, out: TextIO, *, json: bool) -> dict[str, Any]:
-    """The summary that is still to be printed: without ``json`` everything is printed here.
+def run_checkpoints(options: CheckpointOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: unless ``as_json`` everything is printed here.
 
     Raises ``OptionError`` and ``FileError`` (fatal).
     """
+    progress.step("reading the checkpoint")
     target, location, write = options.target, options.place, options.write
     files = CheckpointFiles(local_path(options.path))
     query_id, batch = files.query_id(), files.last_batch()
@@ -507,10 +508,10 @@ def run_checkpoints(options: CheckpointOptions, out: TextIO, *, json: bool) -> d
         notes += _rewritten(files, target, sources)
     if location is not None:
         notes += place_query(files, batch, location, write=write)
-    if json:
+    if as_json:
         return _summary(files.path, query_id, batch, sources, notes)
     for line in (f"{files.path}, query {query_id}", _state_of(batch), *_tables(sources), *notes):
-        print(one_line(line), file=out)
+        print(one_line(line))
     return {}
 
 

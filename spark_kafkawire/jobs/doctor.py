@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -305,7 +305,7 @@ def _read(result: Examination, read: ReadOptions, cluster: Cluster) -> None:
         result.step("clock", clocks)
 
 
-def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_json: bool) -> dict[str, Any]:
+def run_doctor(options: DoctorOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Print the steps, or return them as the summary ``as_json``. Raises the error of the first step that
     failed, after all steps are printed."""
     raw = options.raw()
@@ -314,9 +314,9 @@ def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_js
         if as_json:
             return {"options": ours, "differences": remarks}
         for name, text in ours.items():
-            print(f".option({json.dumps(name)}, {json.dumps(text)})", file=out)
+            print(f".option({json.dumps(name)}, {json.dumps(text)})")
         for name, text in remarks.items():
-            print(one_line(f"# {name}: {text}"), file=out)
+            print(one_line(f"# {name}: {text}"))
         return {}
     progress.step("checking the options of the job")
     result = examined(raw)
@@ -324,10 +324,10 @@ def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_js
     summary = {"verdict": verdict, "steps": result.steps}
     if not as_json:
         for step in result.steps:
-            print("{name:<9}  {status:<7}  {seconds:6.3f} s  {text}".format(**step), file=out)
-        print(f"verdict    {verdict}", file=out)
+            print("{name:<9}  {status:<7}  {seconds:6.3f} s  {text}".format(**step))
+        print(f"verdict    {verdict}")
     elif result.failure:
-        print(json.dumps(summary), file=out)
+        print(json.dumps(summary))
     if result.failure:
         raise result.failure[1].locate(verdict)
     return summary if as_json else {}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
@@ -97,7 +97,7 @@ class ShowOptions:
 Row = dict[str, Any]
 
 
-def run_show(options: ShowOptions, progress: Progress, out: TextIO, *, as_json: bool) -> dict[str, Any]:
+def run_show(options: ShowOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Print the messages, or return them as the summary ``as_json``.
 
     Raises ``OptionError`` (fatal), and the errors of a read.
@@ -109,7 +109,7 @@ def run_show(options: ShowOptions, progress: Progress, out: TextIO, *, as_json: 
         return {"messages": result}
     for message in result:
         for line in [json.dumps(message)] if options.format == "json" else _lines(message):
-            print(hide_long_secrets(line), file=out)
+            print(hide_long_secrets(line))
     if not result:
         LOG.warning("there is no message")
     return {}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from ..clients.writing.modern.transactional.driver import WriteCommitter
 from ..clients.writing.modern.transactional.write_state import (
@@ -377,10 +377,8 @@ class TransactionsOptions:
         return WriteOptions.parse({**self.connection, "delivery": "exactly-once", **named})
 
 
-def run_transactions(
-    options: TransactionsOptions, progress: Progress, out: TextIO, *, json: bool
-) -> dict[str, Any]:
-    """The summary that is still to be printed: without ``json`` a report is printed here.
+def run_transactions(options: TransactionsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: unless ``as_json`` a report is printed here.
 
     Raises ``OptionError`` (fatal), and as ``finish``.
     """
@@ -389,10 +387,10 @@ def run_transactions(
     result = TransactionsSurvey.of(write, options.name, needs_list=not options.finish)
     if options.finish:
         return _finish_transactions(options, write, result, progress)
-    if json:
+    if as_json:
         return json_of(result)
     for line in table_of(result):
-        print(one_line(line), file=out)
+        print(one_line(line))
     return {}
 
 

@@ -39,6 +39,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.jobs.checkpoints import CheckpointOptions, run_checkpoints
+from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -370,7 +371,7 @@ class Story:
     def prepare(self, target: str) -> Any:
         """Result of ``kafkawire checkpoints``, which prepares the checkpoint for the other connector."""
         options = CheckpointOptions(path=str(self.checkpoint), target=target, write=True)
-        return run_checkpoints(options, sys.stdout, json=True)
+        return run_checkpoints(options, Progress(None), as_json=True)
 
 
 def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:

@@ -79,7 +79,7 @@ def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
         exactly_once=given.get("exactly_once", False),
     )
     wait()
-    return dict(report(publish_rows(rows, options, Progress(None)), sys.stdout, as_json=True))
+    return dict(report(publish_rows(rows, options, Progress(None)), as_json=True))
 
 
 def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:

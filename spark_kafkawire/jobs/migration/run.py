@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, Final, TypeVar
 
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern import ModernWritePartitions
@@ -645,7 +645,7 @@ def _begin_state(state: State | None, clusters: Clusters) -> State:
 _CHECKSUM_DIGITS: Final = 12
 
 
-def report(summary: Mapping[str, Any], stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+def report(summary: Mapping[str, Any], *, as_json: bool) -> dict[str, Any]:
     """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
 
     Raises ``DeliveryError`` (fatal) where the verification has failed; all is printed then.
@@ -656,7 +656,7 @@ def report(summary: Mapping[str, Any], stream: TextIO, *, as_json: bool) -> dict
         for line in align_rows(
             [[item["source"], "->", item["target"], *_cells(item)] for item in partitions]
         ):
-            print(line, file=stream)
+            print(line)
         rest = {key: value for key, value in rest.items() if value not in ([], {})}
     try:
         check(summary)

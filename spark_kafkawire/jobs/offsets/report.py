@@ -317,7 +317,7 @@ def _describe_group(report: ClusterReport, name: str) -> Iterator[str]:
             yield f"{group}: {count_text(len(result), 'offset')} {what}{lost}, {first} first"
 
 
-def as_json(report: ClusterReport) -> dict[str, Any]:
+def report_json(report: ClusterReport) -> dict[str, Any]:
     """The report's rows and sums; names are as the cluster has them. ``writes`` has the groups that keep the
     records of exactly-once writes, by the writes' names."""
     return {

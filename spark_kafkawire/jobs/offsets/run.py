@@ -25,11 +25,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from rich.text import Text
 
@@ -43,15 +44,7 @@ from ..files import read_file, write_file
 from ..progress import DATA_LOSS_KEY, Progress
 from ..state import name_fields
 from .page import page
-from .report import (
-    GroupOffset,
-    as_json,
-    complaints,
-    count_text,
-    find_standing,
-    number_text,
-    printable,
-)
+from .report import GroupOffset, complaints, count_text, find_standing, number_text, printable, report_json
 from .survey import OffsetsOfGroups, Surveyed
 from .terminal import FoldedColumn, console_on, print_folded, print_report
 
@@ -126,8 +119,8 @@ class OffsetsOptions:
                 )
 
 
-def run_offsets(options: OffsetsOptions, progress: Progress, out: TextIO, *, json: bool) -> dict[str, Any]:
-    """Print the tables unless ``json``. Returns the summary for the caller to print.
+def run_offsets(options: OffsetsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
+    """Print the tables unless ``as_json``. Returns the summary for the caller to print.
 
     Raises ``OptionError`` (fatal), and the errors of asking the cluster.
     """
@@ -135,17 +128,15 @@ def run_offsets(options: OffsetsOptions, progress: Progress, out: TextIO, *, jso
     progress.step("finding brokers and topics")
     surveyed = Surveyed.of({**options.connection, **options.selection})
     if text is None:
-        return _report(surveyed, options, progress, out, json=json)
+        return _report(surveyed, options, progress, as_json)
     changes = import_offsets(surveyed, text, options.groups, dry_run=options.dry_run, step=progress.step)
-    if json:
+    if as_json:
         return {"dry_run": options.dry_run, "changed": len(changes), "changes": changes}
-    print_changes(changes, out, dry_run=options.dry_run)
+    print_changes(changes, dry_run=options.dry_run)
     return {}
 
 
-def _report(
-    surveyed: Surveyed, options: OffsetsOptions, progress: Progress, out: TextIO, *, json: bool
-) -> dict[str, Any]:
+def _report(surveyed: Surveyed, options: OffsetsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     groups = surveyed.groups_with_offsets(progress.step) if options.all_groups else options.groups
     report = surveyed.report(groups, progress.step)
     if options.html is not None:
@@ -153,9 +144,9 @@ def _report(
     if options.exported is not None:
         write_file(options.exported, export_text(report.group_offsets(), report.generation), "--export")
     checked = {DATA_LOSS_KEY: complaints(report)} if options.check else {}
-    if json:
-        return {**as_json(report), **checked}
-    print_report(report, out)
+    if as_json:
+        return {**report_json(report), **checked}
+    print_report(report, sys.stdout)
     return checked
 
 
@@ -209,13 +200,13 @@ def _check_unused(result: ConsumerGroups, group: str) -> None:
         )
 
 
-def print_changes(changes: Sequence[Row], out: TextIO, *, dry_run: bool) -> None:
+def print_changes(changes: Sequence[Row], *, dry_run: bool) -> None:
     """The changes as a table on a terminal."""
 
     def column(title: str, text: Callable[[Row], str], *, is_name: bool = False) -> FoldedColumn:
         return FoldedColumn(title, tuple(map(text, changes)), is_name)
 
-    console = console_on(out)
+    console = console_on(sys.stdout)
     keys = (
         column("group", lambda row: printable(row["group"]), is_name=True),
         column("topic", lambda row: printable(row["topic"]), is_name=True),

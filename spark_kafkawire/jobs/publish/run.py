@@ -10,7 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -306,13 +306,13 @@ def _call_in_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]
     return [pickle.loads(row.result) for row in rows.mapInArrow(run, "result binary").collect()]
 
 
-def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+def report(published: Published, *, as_json: bool) -> dict[str, Any]:
     """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
 
     Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
     """
     if not as_json and published.written:
-        print(*align_rows(table_of(published.written)), sep="\n", file=stream, flush=True)
+        print(*align_rows(table_of(published.written)), sep="\n", flush=True)
     summary = summary_of(published.written, with_partitions=as_json)
     if published.found_count is None:
         return summary

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.jobs.offsets.page import page
-from spark_kafkawire.jobs.offsets.report import as_json, complaints
+from spark_kafkawire.jobs.offsets.report import complaints, report_json
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.jobs.offsets.terminal import print_report
 from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
@@ -72,7 +72,7 @@ def test_outputs_are_as_they_were(generation: Generation, monkeypatch: pytest.Mo
     body = page(report).partition("<body>")[2].partition("</main>")[0]
     outputs = {
         "txt": "\n".join([file.getvalue(), *complaints(report), ""]),
-        "json": json.dumps(as_json(report)).replace("}, {", "},\n{") + "\n",
+        "json": json.dumps(report_json(report)).replace("}, {", "},\n{") + "\n",
         "html": re.sub("<(?=tr|section|article|tbody)", "\n<", body),
     }
     for suffix, text in outputs.items():

@@ -36,7 +36,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -322,16 +321,6 @@ _SCANNED: Final = "number of output rows"
 _COUNTED_WITHIN_MS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class StageTotals:
-    """Sums over the stages of some Spark jobs; ``messages`` are rows that came from sources."""
-
-    messages: int = 0
-    size: int = 0
-    tasks_done: int = 0
-    tasks: int = 0
-
-
 @contextlib.contextmanager
 def watching(spark: SparkSession, work: Work) -> Iterator[None]:
     """Report to ``work`` the progress of the Spark jobs that this thread runs in the block."""
@@ -346,8 +335,7 @@ def watching(spark: SparkSession, work: Work) -> Iterator[None]:
         with contextlib.suppress(Py4JError):
             # Spark's Python does not pass this one on.
             job_ids = context._jsc.sc().statusTracker().getJobIdsForTag(tag)
-            totals = stage_totals(spark, job_ids)
-            work.set_to(totals.messages, totals.size, totals.tasks_done, totals.tasks)
+            work.set_to(*_total_stages(spark, job_ids))
 
     try:
         with repeating(look, LOOK_INTERVAL_S):
@@ -380,8 +368,8 @@ def watching_batches(
         yield
 
 
-def stage_totals(spark: SparkSession, job_ids: Iterable[int]) -> StageTotals:
-    """Totals of the stages of these jobs."""
+def _total_stages(spark: SparkSession, job_ids: Iterable[int]) -> tuple[int, int, int, int]:
+    """Rows from sources, bytes, finished tasks and all tasks of these jobs."""
     context = spark.sparkContext
     tracker = context.statusTracker()
     job_ids = [*job_ids]
@@ -394,11 +382,11 @@ def stage_totals(spark: SparkSession, job_ids: Iterable[int]) -> StageTotals:
     stages = {item: stage for item in stage_ids if (stage := store.lastStageAttempt(item)).numTasks()}
     started = {item: stage for item, stage in stages.items() if stage.status().toString() != "SKIPPED"}
     records = {item: stage.inputRecords() for item, stage in started.items()}
-    return StageTotals(
-        messages=sum(records.values()) + _count_unreported(spark, job_ids, records),
-        size=sum(max(stage.inputBytes(), stage.outputBytes()) for stage in started.values()),
-        tasks_done=sum(stage.numCompleteTasks() for stage in started.values()),
-        tasks=sum(stage.numTasks() for stage in started.values()),
+    return (
+        sum(records.values()) + _count_unreported(spark, job_ids, records),
+        sum(max(stage.inputBytes(), stage.outputBytes()) for stage in started.values()),
+        sum(stage.numCompleteTasks() for stage in started.values()),
+        sum(stage.numTasks() for stage in started.values()),
     )
 
 

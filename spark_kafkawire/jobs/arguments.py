@@ -165,6 +165,17 @@ def connection_args(
 
 #: Options of typed keys and values, in lower case.
 _FORMATS: Final = frozenset((TypedOptions.key_format.name.lower(), TypedOptions.value_format.name.lower()))
+#: Options that arguments of a job that reads set, for ``sets_itself``.
+SET_BY_ARGUMENTS: Final = {
+    "subscribe": "--topic",
+    "subscribepattern": "--topic-pattern",
+    "assign": "--topic",
+    "kafka.group.id": "--group",
+    "startingoffsets": "--starting",
+    "startingtimestamp": "--starting",
+    "startingoffsetsbytimestamp": "--starting",
+    "startingoffsetsfromend": "--starting",
+}
 #: Options that these arguments set, for ``refuses``.
 TRANSACTION_OPTIONS: Final = dict.fromkeys(
     ("delivery", "kafka.transactional.id"), "is set by --exactly-once and --transactional-id; leave it out"

@@ -39,6 +39,7 @@ from ..planner.batch import covers
 from ..source.group_offsets import GroupOffsets, QueryEnds, offsets_behind_latest
 from ..source.writer import WRITE_SCHEMAS
 from .arguments import (
+    SET_BY_ARGUMENTS,
     arg,
     check_needs,
     connection_args,
@@ -49,28 +50,19 @@ from .arguments import (
     starting_arg,
     topic_args,
 )
+from .ending import handling
 from .files import FileError, FileSystem, printable_path
 from .progress import Progress
 from .spark import Files, hand_on_signals_of_java, watching_batches
 
 #: Options that a run sets itself, and the arguments that set them.
 _OWN_OF_SOURCE: Final = {
-    "subscribe": "--topic",
-    "subscribepattern": "--topic-pattern",
-    "assign": "--topic",
-    "kafka.group.id": "--group",
+    **SET_BY_ARGUMENTS,
     "commitoffsets": "--group",
-    "startingoffsets": "--starting",
-    "startingtimestamp": "--starting",
-    "startingoffsetsbytimestamp": "--starting",
-    "startingoffsetsfromend": "--starting",
     "maxoffsetspertrigger": "--max-offsets",
     "maxbytespertrigger": "--max-bytes",
 }
-_LIMIT_OPTIONS: Final = {
-    OffsetUnit.BYTES: "maxBytesPerTrigger",
-    OffsetUnit.RECORDS: "maxOffsetsPerTrigger",
-}
+_LIMIT_OPTIONS: Final = {OffsetUnit.BYTES: "maxBytesPerTrigger", OffsetUnit.RECORDS: "maxOffsetsPerTrigger"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,8 +397,6 @@ def _newest(files: FileSystem, folder: str) -> int:
 
 #: Seconds between two checks for a signal.
 _LOOK_INTERVAL_S: Final = 1
-#: Signals that end the query; Java's names lack the first three letters.
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 #: Of one key that is pressed both processes hear, a little apart, seconds.
 _SAME_S: Final = 2.0
 
@@ -437,13 +427,8 @@ def handle_requests_to_end(spark: SparkSession) -> Iterator[StopRequest]:
     def handle(number: int, _frame: FrameType | None) -> None:
         asked.add(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
-    try:
-        with hand_on_signals_of_java(spark):
-            yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handling(lambda _: handle), hand_on_signals_of_java(spark):
+        yield asked
 
 
 def wait_for(

@@ -20,6 +20,7 @@ from spark_kafkawire.planner.batch import keep_led, select, starts_of
 from spark_kafkawire.planner.limits import check_names
 
 from ..arguments import (
+    SET_BY_ARGUMENTS,
     arg,
     connection_args,
     gone_broker_arg,
@@ -37,17 +38,6 @@ from ..state import ExpectedPartitions, Positions, missing_lines, missing_text, 
 from .output import HIDDEN, Output, OutputOptions, TableOutput, given_schema, infer_schema
 from .state import IngestState, Plan, describe_deleted, limit_ranges, next_plan, ranges_to_read
 
-#: Options of a read that a run sets itself, and the arguments that set them.
-_OWN_OPTIONS: Final = {
-    "subscribe": "--topic",
-    "subscribepattern": "--topic-pattern",
-    "assign": "--topic",
-    "kafka.group.id": "--group",
-    "startingoffsets": "--starting",
-    "startingtimestamp": "--starting",
-    "startingoffsetsbytimestamp": "--starting",
-    "startingoffsetsfromend": "--starting",
-}
 _ENDS: Final = dict.fromkeys(
     ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
     "is set by the job itself; a run ends where the partitions do",
@@ -87,7 +77,9 @@ class IngestOptions:
         one_of="progress",
     )
     output: OutputOptions = nest_options(OutputOptions)
-    connection: Mapping[str, str] = connection_args(sets_itself=_OWN_OPTIONS, refuses=_ENDS, place="option ")
+    connection: Mapping[str, str] = connection_args(
+        sets_itself=SET_BY_ARGUMENTS, refuses=_ENDS, place="option "
+    )
     read: ReadOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

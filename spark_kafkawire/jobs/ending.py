@@ -163,6 +163,7 @@ _OUR_ERROR: Final = re.compile(r"\bspark_kafkawire\.errors\.(\w+): (.*)")
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 
+_PY4J: Final = "py4j.protocol"
 #: Text of py4j for a call without an answer.
 _NO_ANSWER: Final = re.compile(r"An error occurred while calling \S+")
 _JVM_ENDED: Final = (
@@ -186,7 +187,12 @@ class ExitCode(enum.IntEnum):
 def failures() -> tuple[type[Exception], ...]:
     """Errors that end a job: those of this package, of Spark, and of the operating system, such as a full
     disk."""
-    return (KafkaWireError, OSError, *_spark("PySparkException"), *_py4j("Py4JError"))
+    return (
+        KafkaWireError,
+        OSError,
+        *_imported("pyspark.errors", "PySparkException"),
+        *_imported(_PY4J, "Py4JError"),
+    )
 
 
 def is_of_spark(error: ImportError) -> bool:
@@ -207,15 +213,7 @@ def _root(error: ImportError) -> str:
     return (error.name or "").partition(".")[0]
 
 
-def _spark(name: str) -> tuple[type[Exception], ...]:
-    return _import_error("pyspark.errors", name)
-
-
-def _py4j(name: str) -> tuple[type[Exception], ...]:
-    return _import_error("py4j.protocol", name)
-
-
-def _import_error(module: str, name: str) -> tuple[type[Exception], ...]:
+def _imported(module: str, name: str) -> tuple[type[Exception], ...]:
     """A class of errors, for ``except`` and ``isinstance``; empty if its module is not imported.
 
     A job without Spark runs without pyspark and py4j, and pyspark-client runs without py4j. No code raises an
@@ -232,18 +230,18 @@ def explain(error: Exception) -> tuple[str, ExitCode]:
     name, text = ours[-1] if ours else (type(error).__name__, message)
     kind = getattr(errors, name, KafkaWireError if ours else type(error))
     # An AnalysisException is about a column, a format or a path that the user named.
-    is_of_users = issubclass(kind, _spark("AnalysisException"))
+    is_of_users = issubclass(kind, _imported("pyspark.errors", "AnalysisException"))
     is_usage = is_of_users or getattr(kind, "action", None) is Action.FIX_OPTION
     return _first_line(text), ExitCode.USAGE if is_usage else ExitCode.FAILED
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, _py4j("Py4JJavaError")):
+    if isinstance(error, _imported(_PY4J, "Py4JJavaError")):
         return reason_of(error)
     text = str(error).strip()
     # Errors of connections to Kafka are our own: these are of the connection to the JVM.
-    is_of_jvm = isinstance(error, (ConnectionError, *_py4j("Py4JNetworkError"))) or (
-        isinstance(error, _py4j("Py4JError")) and _NO_ANSWER.fullmatch(text)
+    is_of_jvm = isinstance(error, (ConnectionError, *_imported(_PY4J, "Py4JNetworkError"))) or (
+        isinstance(error, _imported(_PY4J, "Py4JError")) and _NO_ANSWER.fullmatch(text)
     )
     return f"{_JVM_ENDED} ({_first_line(text)})" if is_of_jvm else text
 

@@ -122,15 +122,21 @@ class CheckpointFiles:
         names = self._files.names(f"{self.path}/offsets")
         return [f"offsets/{name}" for name in names if _UNFINISHED_FILE.fullmatch(name)]
 
-    def set_aside(self, name: str) -> str:
-        """Move an unfinished file out of Spark's way; its new path."""
-        kept = self._backup("offsets-0-unfinished")
+    def set_aside(self, name: str, backup: str) -> str:
+        """Move a file of an unfinished batch out of Spark's way; its new path."""
+        kept = self._backup(backup)
         self._files.rename(f"{self.path}/{name}", kept)
+        return kept
+
+    def set_batch_aside(self, number: int) -> str:
+        """Move an unfinished batch out of the query's way; its new path."""
+        kept = self.set_aside(f"offsets/{number}", f"offsets-{number}")
+        self._remove_checksum(f"offsets/{number}")
         return kept
 
     def start(self, source: int) -> str | None:
         """The start of ``format("kafka")`` as this source; None if it has recorded none."""
-        path = self._start_path(source)
+        path = f"{self.path}/sources/{source}/0"
         if not self._files.exists(path):
             return None
         text = self._files.read(path)
@@ -143,36 +149,27 @@ class CheckpointFiles:
 
     def replace_start(self, source: int, offsets: str) -> str | None:
         """Let ``format("kafka")`` begin there; the path of the kept old file, None if there was none."""
-        path = self._start_path(source)
-        folder = path.rpartition("/")[0]
-        self._files.make_folder(folder)
-        kept = None
-        if self._files.exists(path):
-            kept = self._backup(f"sources-{source}-0")
-            self._files.create(kept, self._files.read(path))
-        # Hadoop's checksum is that of the file before, and Spark reads a file without one.
-        self._files.remove(f"{folder}/.0.crc")
-        write_file(Path(path), _START_HEAD + offsets, "CHECKPOINT")
-        return kept
+        self._files.make_folder(f"{self.path}/sources/{source}")
+        return self._replace(f"sources/{source}/0", _START_HEAD + offsets)
 
-    def set_batch_aside(self, number: int) -> str:
-        """Move an unfinished batch out of the query's way; its new path."""
-        kept = self._backup(f"offsets-{number}")
-        self._files.rename(f"{self.path}/offsets/{number}", kept)
-        self._files.remove(f"{self.path}/offsets/.{number}.crc")
-        return kept
-
-    def replace_ends(self, number: int, ends: tuple[str, ...]) -> str:
+    def replace_ends(self, number: int, ends: tuple[str, ...]) -> str | None:
         """Let a batch end there in its sources; the path of the kept old file."""
-        path = f"{self.path}/offsets/{number}"
-        before = self._files.read(path)
-        kept = self._backup(f"offsets-{number}")
-        self._files.create(kept, before)
-        version, about, *_ = before.split("\n")
-        # Hadoop's checksum is that of the file before, and Spark reads a file without one.
-        self._files.remove(f"{self.path}/offsets/.{number}.crc")
-        write_file(Path(path), "\n".join((version, about, *ends)), "CHECKPOINT")
+        version, about, *_ = self._files.read(f"{self.path}/offsets/{number}").split("\n")
+        return self._replace(f"offsets/{number}", "\n".join((version, about, *ends)))
+
+    def _replace(self, name: str, text: str) -> str | None:
+        path, kept = f"{self.path}/{name}", None
+        if self._files.exists(path):
+            kept = self._backup(name.replace("/", "-"))
+            self._files.create(kept, self._files.read(path))
+        self._remove_checksum(name)
+        write_file(Path(path), text, "CHECKPOINT")
         return kept
+
+    def _remove_checksum(self, name: str) -> None:
+        """Hadoop's checksum is that of the file before, and Spark reads a file without one."""
+        folder, _, file = name.rpartition("/")
+        self._files.remove(f"{self.path}/{folder}/.{file}.crc")
 
     def _backup(self, name: str) -> str:
         """An unused path, for the kept file."""
@@ -181,9 +178,6 @@ class CheckpointFiles:
         while self._files.exists(f"{folder}/{name}.{number}"):
             number += 1
         return f"{folder}/{name}.{number}"
-
-    def _start_path(self, source: int) -> str:
-        return f"{self.path}/sources/{source}/0"
 
     def _numbers(self, folder: str) -> list[int]:
         names = self._files.names(f"{self.path}/{folder}")
@@ -329,14 +323,6 @@ class Source:
         return None
 
 
-def sources_of(batch: CheckpointBatch, starts: Mapping[int, str | None]) -> tuple[Source, ...]:
-    """The sources of a checkpoint; ``starts`` are those that Spark's own connector has written down."""
-    is_first = batch.number == 0 and not batch.is_done
-    return tuple(
-        Source(number, written, starts.get(number), is_first) for number, written in enumerate(batch.ends)
-    )
-
-
 def _text(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(to_json(offsets), separators=(",", ":"))
 
@@ -428,7 +414,7 @@ def _is_loss(begin: str, end: str) -> bool:
 
 
 def _position(text: str) -> Position:
-    read = sources_of(CheckpointBatch(0, True, (None,), (text,)), {})[0]
+    read = Source(0, text, None, first=False)
     return Position(read.offsets, ids_from_json(json.loads(text))) if read.is_kafka else Position({})
 
 
@@ -452,8 +438,8 @@ def _place_offsets(text: str, places: Places) -> str:
     is_named = tuple(f"{ID_MARK}{topic} " for topic in places)
     kept = {key: item for key, item in written.items() if not key.startswith(is_named)}
     kept = {key: item for key, item in kept.items() if item or key not in places}
-    [source] = sources_of(CheckpointBatch(0, True, (None,), (text,)), {})
-    return json.dumps(kept, separators=None if source.writer == KAFKAWIRE else (",", ":"))
+    is_ours = Source(0, text, None, first=False).writer == KAFKAWIRE
+    return json.dumps(kept, separators=None if is_ours else (",", ":"))
 
 
 #: Advice for a checkpoint that this command cannot repair.
@@ -500,8 +486,11 @@ def run_checkpoints(options: CheckpointOptions, progress: Progress, as_json: boo
     target, location, write = options.target, options.place, options.write
     files = CheckpointFiles(local_path(options.path))
     query_id, batch = files.query_id(), files.last_batch()
-    ends = batch.ends if batch else ()
-    sources = sources_of(batch, {at: files.start(at) for at in range(len(ends))}) if batch else ()
+    is_first = batch is not None and batch.number == 0 and not batch.is_done
+    sources = tuple(
+        Source(number, written, files.start(number), is_first)
+        for number, written in enumerate(batch.ends if batch else ())
+    )
     notes = [f"{name} {_UNFINISHED}" for name in files.list_unfinished()]
     notes += _notes(target, sources) if target else []
     if target and write:
@@ -521,7 +510,7 @@ def _rewritten(files: CheckpointFiles, target: str, sources: tuple[Source, ...])
         if (need := source.need(target)) in _REFUSED:
             raise CheckpointError(f"source {source.number} {need.value}; nothing was written")
     for name in files.list_unfinished():
-        yield f"set aside: {name} is {files.set_aside(name)}"
+        yield f"set aside: {name} is {files.set_aside(name, 'offsets-0-unfinished')}"
     for source in sources:
         if source.need(target) is Need.WRITTEN_START and source.given_start is not None:
             kept = files.replace_start(source.number, source.given_start)

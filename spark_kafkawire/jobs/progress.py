@@ -15,7 +15,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -104,8 +104,8 @@ class Work:
         return ", ".join(parts)
 
 
-class Display(Protocol):
-    """A place to show progress."""
+class Progress:
+    """Reports of a job while it runs; this class shows nothing."""
 
     def say(self, what: str) -> None:
         """A line that stays."""
@@ -116,22 +116,13 @@ class Display(Protocol):
     def close(self) -> None:
         """End the output of progress."""
 
-
-class Progress:
-    """Reports of a job while it runs."""
-
-    def __init__(self, display: Display | None) -> None:
-        self._display = display
-
     def step(self, what: str) -> None:
         """Show the current step."""
-        if self._display:
-            self._display.say(one_line(f"{what} ..."))
+        self.say(one_line(f"{what} ..."))
 
     def ended(self, what: str, work: Work) -> None:
         """Print the result of the work."""
-        if self._display:
-            self._display.say(one_line(f"{what}: {work.counted} in {format_duration(work.elapsed_s)}"))
+        self.say(one_line(f"{what}: {work.counted} in {format_duration(work.elapsed_s)}"))
 
     @contextlib.contextmanager
     def work(
@@ -139,31 +130,26 @@ class Progress:
     ) -> Iterator[Work]:
         """Work that is shown until the block ends."""
         work = Work(messages_total, size_total)
-        if self._display is None:
-            yield work
-            return
-        display = self._display
         what = one_line(what)
         self.step(what)
-        with repeating(lambda: display.show(what, work), LOOK_INTERVAL_S):
+        with repeating(lambda: self.show(what, work), LOOK_INTERVAL_S):
             yield work
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._display:
-            self._display.close()
+        self.close()
 
 
 def progress_on(stream: TextIO, job: str, *, quiet: bool = False) -> Progress:
     """The progress of a job on a stream: a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
     if quiet:
-        return Progress(None)
-    return Progress(Bar(stream, job) if stream.isatty() else Lines(stream, job))
+        return Progress()
+    return Bar(stream, job) if stream.isatty() else Lines(stream, job)
 
 
-class Lines:
+class Lines(Progress):
     """Plain lines, at most one each ``LINE_INTERVAL_S`` about the same work, and none without progress."""
 
     def __init__(self, stream: TextIO, job: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -182,11 +168,8 @@ class Lines:
             percent = "" if work.fraction is None else f" {work.fraction:.0%},"
             self.say(f"{what}:{percent} {work}")
 
-    def close(self) -> None:
-        """Do nothing: lines need no end."""
 
-
-class Bar:
+class Bar(Progress):
     """A bar that is drawn over and goes away at the end; lines stay above it."""
 
     def __init__(self, stream: TextIO, job: str) -> None:

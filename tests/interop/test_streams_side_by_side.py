@@ -371,7 +371,7 @@ class Story:
     def prepare(self, target: str) -> Any:
         """Result of ``kafkawire checkpoints``, which prepares the checkpoint for the other connector."""
         options = CheckpointOptions(path=str(self.checkpoint), target=target, write=True)
-        return run_checkpoints(options, Progress(None), as_json=True)
+        return run_checkpoints(options, Progress(), as_json=True)
 
 
 def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:

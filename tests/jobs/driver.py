@@ -64,7 +64,7 @@ def session() -> SparkSession:
 def ingest(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """The summary of a run."""
     options = IngestOptions(output=OutputOptions(given.pop("output")), **given)
-    run = Ingest(session(), options, Progress(None))
+    run = Ingest(session(), options, Progress())
     wait()
     return run.run()
 
@@ -79,7 +79,7 @@ def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
         exactly_once=given.get("exactly_once", False),
     )
     wait()
-    return dict(report(publish_rows(rows, options, Progress(None)), as_json=True))
+    return dict(report(publish_rows(rows, options, Progress()), as_json=True))
 
 
 def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:

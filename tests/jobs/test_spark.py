@@ -149,10 +149,10 @@ def frame(spark: SparkSession, corpus: EmbeddedCluster) -> DataFrame:
 def test_spark_tells_how_many_messages_a_job_has_read_and_written(
     spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
-    with Progress(None).work("reading") as work, watching(spark, work):
+    with Progress().work("reading") as work, watching(spark, work):
         pass
     assert (work.messages, work.size, work.fraction) == (0, 0, None)
-    with Progress(None).work("writing") as work, watching(spark, work):
+    with Progress().work("writing") as work, watching(spark, work):
         frame.write.parquet(str(tmp_path / "out"))
     written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
     assert (work.messages, work.size, work.fraction) == (15917, written, 1.0)

@@ -9,7 +9,7 @@ for name in JOBS:
 And a display of progress for work that waits until a part of it is shown.
 
 halfway = Halfway(COUNT, release=file.touch)
-publish(waiting(rows, file), options, Progress(halfway))
+publish(waiting(rows, file), options, halfway)
 assert halfway.shown
 """
 
@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.progress import Work as Counted
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
@@ -222,7 +223,7 @@ def new_work_of(
             return Migrating(corpus, noida, folder)
 
 
-class Halfway:
+class Halfway(Progress):
     """Remembers each count of messages that is more than none and less than all, with the fraction that is
     shown beside it, and calls ``release``."""
 
@@ -230,16 +231,10 @@ class Halfway:
         self.shown: list[tuple[int, float | None]] = []
         self._total, self._release = total, release
 
-    def say(self, what: str) -> None:
-        """Nothing: only counts are of interest."""
-
     def show(self, what: str, work: Counted) -> None:  # noqa: ARG002
         if 0 < (count := work.messages) < self._total:
             self.shown.append((count, work.fraction))
             self._release()
-
-    def close(self) -> None:
-        """Nothing."""
 
 
 def waiting(rows: DataFrame, until: Path) -> DataFrame:

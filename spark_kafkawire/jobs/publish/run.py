@@ -10,6 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -244,11 +245,11 @@ def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Row]:
     wrote are unknown. A task that fails ends as others do, so that Spark does not run it again; its error is
     raised when all tasks have ended.
     """
-    outcomes = _call_in_tasks(rows, _Once(writer))
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
-    return total(receipt for outcome in outcomes for receipt in outcome.receipts)
+    outcomes = _call_in_tasks(rows, partial(_attempt_once, writer))
+    for _, error in outcomes:
+        if error is not None:
+            raise error
+    return total(receipt for receipts, _ in outcomes for receipt in receipts)
 
 
 def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list[Row], int]:
@@ -275,26 +276,17 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
     return total(receipt for _, receipts in results for receipt in receipts), found_count
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """Result of one task; no receipts and no error if Spark ran it again."""
-
-    receipts: Sequence[PartitionReceipt] = ()
-    error: KafkaWireError | None = None
-
-
-class _Once:
-    def __init__(self, writer: KafkaWireBatchWriter) -> None:
-        self._writer = writer
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> _Outcome:
-        context = TaskContext.get()
-        if context is not None and context.attemptNumber() > 0:
-            return _Outcome()
-        try:
-            return _Outcome(self._writer.write(batches).receipts)
-        except KafkaWireError as error:
-            return _Outcome(error=error)
+def _attempt_once(
+    writer: KafkaWireBatchWriter, batches: Iterator[pa.RecordBatch]
+) -> tuple[Sequence[PartitionReceipt], KafkaWireError | None]:
+    """The receipts of a task and its error; nothing of both if Spark ran it again."""
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        return (), None
+    try:
+        return writer.write(batches).receipts, None
+    except KafkaWireError as error:
+        return (), error
 
 
 def _call_in_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]) -> list[T]:

@@ -19,7 +19,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-QUIET: Final = Progress(None)
+QUIET: Final = Progress()
 
 
 def produce(bootstrap_servers: str, topic: str, values: range, partitions: int = 2) -> None:

@@ -36,7 +36,6 @@ from spark_kafkawire.jobs.migration.clusters import (
 from spark_kafkawire.jobs.migration.copying import Copier, Verifier
 from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate, plan
 from spark_kafkawire.jobs.migration.state import State, load_state
-from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.options import NetOptions, WriteOptions
 from tests.support import librdkafka, replay
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
@@ -209,7 +208,7 @@ def test_messages_are_counted_while_tasks_copy_them(copying: Copying) -> None:
         return [result, *map(function, others)]
 
     settings = Settings(state=copying.state, names=copying.names, create_topics=True)
-    assert migrate(copying.clusters(), settings, pausing, Progress(halfway))["messages"] == 6
+    assert migrate(copying.clusters(), settings, pausing, halfway)["messages"] == 6
     assert halfway.shown[0][0] == 3
 
 

@@ -192,7 +192,7 @@ def test_rows_are_counted_while_a_task_writes_them(
         settle_s=1.0 if has_state else None,
     )
     halfway = Writing(count, goes_on)
-    written = publish(waiting(stored, goes_on), options, Progress(halfway)).written
+    written = publish(waiting(stored, goes_on), options, halfway).written
     assert sum(item["messages"] for item in written) == count
     messages_shown, fraction = halfway.shown[0]
     # Only a run with a state has counted the rows before.
@@ -386,7 +386,7 @@ def found(noida: NoidaBroker, topic: str, partitions: int = 2) -> Counter[tuple[
 
 
 def run(rows: DataFrame, options: dict[str, str], state: Path) -> Published:
-    return publish(rows, parsed(options, state), Progress(None))
+    return publish(rows, parsed(options, state), Progress())
 
 
 def parsed(options: dict[str, str], state: Path) -> PublishOptions:
@@ -470,12 +470,13 @@ def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyP
     def write(_: Any) -> Any:
         raise DeliveryError("t 0: lost")
 
-    once = publish_job._Once(SimpleNamespace(write=write))  # type: ignore[arg-type]
+    writer: Any = SimpleNamespace(write=write)
     for attempt in (1, 0):
         context = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
         monkeypatch.setattr(publish_job, "TaskContext", SimpleNamespace(get=lambda context=context: context))
-        outcome = once(iter(()))
-        assert outcome == publish_job._Outcome() if attempt else str(outcome.error) == "t 0: lost"
+        receipts, error = publish_job._attempt_once(writer, iter(()))
+        assert receipts == ()
+        assert error is None if attempt else str(error) == "t 0: lost"
 
 
 def test_report_a_row_that_cannot_be_written_when_all_tasks_have_ended(
@@ -502,7 +503,7 @@ def test_report_equal_messages_of_others(spark: SparkSession, noida: NoidaBroker
             librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"7"), Record(b"11")])
             return super()._records(difference)
 
-    done = Twice(rows, given, given.state, Progress(None)).run()
+    done = Twice(rows, given, given.state, Progress()).run()
     assert (done.found_count, done.doubled_count) == (0, 1)
     with pytest.raises(DeliveryError, match=r"^1 message is in the topic more often than the rows are"):
         report(done, as_json=False)
@@ -577,7 +578,7 @@ class Once:
     def run(self, rows: DataFrame | None = None, **more: Any) -> Published:
         given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
         options = PublishOptions(connection=given, exactly_once=True, **more)
-        return publish(plain_rows(self.spark) if rows is None else rows, options, Progress(None))
+        return publish(plain_rows(self.spark) if rows is None else rows, options, Progress())
 
     def seen(self) -> list[bytes]:
         return committed(self.servers, self.topic, 2)

@@ -141,7 +141,7 @@ def test_the_stream_decides_what_is_shown() -> None:
             work.advance(1)
         assert stream.getvalue() == ""
     # Without a display work is counted all the same.
-    with Progress(None).work("reading") as work:
+    with Progress().work("reading") as work:
         work.advance(messages=3)
     assert work.messages == 3
     plain = io.StringIO()

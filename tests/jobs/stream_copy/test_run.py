@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.arguments import read_arguments
-from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.stream_copy import StreamCopy, StreamCopyOptions
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
@@ -276,7 +275,7 @@ def test_messages_are_counted_while_a_batch_runs(
         )
         halfway = Halfway(len(records), slow.resume)
         with when(lambda: librdkafka.offsets(slow.bootstrap_servers, target)[1] > 0, slow.pause):
-            summary = started(lambda: StreamCopy(spark, options, Progress(halfway)).run())
+            summary = started(lambda: StreamCopy(spark, options, halfway).run())
     assert (summary["messages"], summary["batches"]) == (len(records), 1)
     assert halfway.shown
 

@@ -42,6 +42,8 @@ from ..planner.batch import covers
 from ..regular_files import open_regular
 from .files import FileError, FileSystem, file_error, printable_path
 
+T = TypeVar("T")
+
 #: An offset for each partition.
 Positions = Mapping[TopicPartition, int]
 
@@ -64,16 +66,16 @@ def name_fields(topic_partition: TopicPartition) -> dict[str, Any]:
     }
 
 
-def group_by_topic(positions: Positions) -> dict[str, dict[str, int]]:
-    """Offsets by topic, and by the partition's name there."""
-    topics: dict[str, dict[str, int]] = {}
-    for partition, offset in positions.items():
-        topics.setdefault(partition.topic, {})[partition.name] = offset
+def group_by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:
+    """Values, such as offsets, by topic, and by the partition's name there."""
+    topics: dict[str, dict[str, T]] = {}
+    for partition, value in values.items():
+        topics.setdefault(partition.topic, {})[partition.name] = value
     return topics
 
 
 def iterate_by_partition(topics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, Any]]:
-    """The reverse, for values of any kind. Raises ``ValueError`` for a key that names no partition."""
+    """The reverse. Raises ``ValueError`` for a key that names no partition."""
     for topic, partitions in topics.items():
         for name, value in partitions.items():
             broker, _, partition = name.rpartition("-")
@@ -141,8 +143,6 @@ def missing_text(missing: Collection[TopicPartition]) -> str:
     named = list_some(sorted(missing), _NAMES_COUNT_MAX)
     return f"{named}: earlier runs or the group have read it, and no broker has it now"
 
-
-T = TypeVar("T")
 
 _PRODUCT: Final = "spark-kafkawire"
 _FORMAT: Final = "format"

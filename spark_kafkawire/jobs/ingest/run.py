@@ -118,11 +118,7 @@ class Ingest:
     """A run."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        options: IngestOptions,
-        progress: Progress,
-        files: FileSystem | None = None,
+        self, spark: SparkSession, options: IngestOptions, progress: Progress, files: FileSystem | None = None
     ) -> None:
         self._spark = spark
         self._options = options
@@ -154,7 +150,8 @@ class Ingest:
         if newest and not newest.done:
             self._progress.step(f"finishing batch {newest.plan.batch}, which an earlier run began")
             batches.append(self._finish(newest.plan))
-        plan = self._next(newest.plan if newest else None)
+        plan = self._planning.next(newest.plan if newest else None, self._schema)
+        self._losses += self._planning.losses
         if plan is not None:
             self._state.record(plan)
             batches.append(self._finish(plan))
@@ -173,7 +170,10 @@ class Ingest:
         left = self._left(plan)
         self._losses += plan.losses
         if not is_there:
-            self._pass_over([item for item in plan.ranges if item not in left])
+            gone = [item for item in plan.ranges if item not in left and item.size]
+            losses = [f"{describe_deleted(item)}: the topic no longer exists" for item in gone]
+            self._planning.check_borne(losses)
+            self._losses += losses
             left = self._without_given_up(left)
         messages = 0 if is_there else self._write(plan, left)
         if self._options.group is not None:
@@ -216,19 +216,13 @@ class Ingest:
         except UnknownTopicError:
             return True
 
-    def _pass_over(self, gone: Sequence[OffsetRange]) -> None:
-        losses = [f"{describe_deleted(item)}: the topic no longer exists" for item in gone if item.size]
-        self._planning.check_borne(losses)
-        self._losses += losses
-
     def _write(self, plan: Plan, ranges: Sequence[OffsetRange]) -> int:
         if not ranges:
             self._output.write_nothing(plan)
             return 0
-        partitions = len(ranges)
         unit = self._options.offset_unit
         is_records = unit is OffsetUnit.RECORDS
-        what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {counted(partitions, 'partition')}"
+        what = f"batch {plan.batch}: {plan.size:,} {unit.value} of {counted(len(ranges), 'partition')}"
         schema = self._schema(ranges, plan.schema)
         with (
             self._progress.work(what, messages_total=plan.size if is_records else None) as work,
@@ -237,11 +231,6 @@ class Ingest:
             messages = self._output.write(plan, self._messages(ranges), schema)
         self._losses += self._describe_lost_meanwhile(ranges)
         return messages
-
-    def _next(self, last: Plan | None) -> Plan | None:
-        plan = self._planning.next(last, self._schema)
-        self._losses += self._planning.losses
-        return plan
 
     def _schema(self, ranges: Sequence[OffsetRange], planned: str | None = None) -> str | None:
         """The schema of the values' JSON. The user may change it, because the planned batch is not visible
@@ -284,16 +273,6 @@ class Ingest:
 SchemaOf = Callable[[Sequence[OffsetRange]], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The partitions to read, as the brokers report them. ``given_up`` are logs that earlier runs or the
-    group have read, and that the user declares gone."""
-
-    bounds: Mapping[TopicPartition, PartitionBounds]
-    topic_ids: Mapping[str, str]
-    given_up: Sequence[TopicPartition]
-
-
 class Planning:
     """The planning of one run. ``losses`` and ``moved`` are lines for its summary: lost messages that the
     plan does not name, and offsets of the group that another program moved."""
@@ -315,27 +294,31 @@ class Planning:
         Raises ``DataLossError`` (fatal) for lost messages, unless the options accept data loss.
         """
         self._progress.step("asking the brokers where the partitions end")
-        result = self._look(last)
-        recreated = last.recreated(result.topic_ids) if last else set()
+        bounds, given_up = self._look(last)
+        topic_ids = self.topic_ids({tp.topic for tp in bounds})
+        recreated = last.recreated(topic_ids) if last else set()
         remade = [
             f"{topic} was created again since it was read: its old messages are gone" for topic in recreated
         ]
         self.check_borne(remade)
-        starts = self._starts(last, result.bounds, recreated)
+        starts = self._starts(last, bounds, recreated)
         if self._options.group is not None:
             # A missing right to commit to the group is an error before anything is read.
             self._cluster.groups.commit(self._options.group, starts)
-        ranges, lost = self._ranges(result.bounds, starts)
+        ranges, lost = self._ranges(bounds, starts)
         # The start of a topic is recorded even while it has no messages to read.
-        gone = {*(last.gone if last else ()), *result.given_up} - {*result.bounds}
+        gone = {*(last.gone if last else ()), *given_up} - {*bounds}
         is_known = last is not None and starts.keys() <= last.positions.keys() and gone == last.gone
         if not ranges and not remade and is_known:
             return None
         schema = schema_of(ranges) if ranges else None
-        losses = [*remade, *lost, *missing_lines(result.given_up, last.positions if last else {})]
-        return next_plan(last, ranges, starts, schema, losses, result.topic_ids, gone)
+        losses = [*remade, *lost, *missing_lines(given_up, last.positions if last else {})]
+        return next_plan(last, ranges, starts, schema, losses, topic_ids, gone)
 
-    def _look(self, last: Plan | None) -> _Found:
+    def _look(
+        self, last: Plan | None
+    ) -> tuple[Mapping[TopicPartition, PartitionBounds], Sequence[TopicPartition]]:
+        """The partitions to read, and those to report as gone."""
         known = self._known(last)
         known.await_brokers(self._cluster)
         partitions = select(self._options.read.selection, self._cluster)
@@ -343,8 +326,7 @@ class Planning:
             partitions, self._cluster.leaders_of(partitions), fail_on_data_loss=self._is_loss_fatal
         )
         given_up = self._give_up(known.missing(partitions), known, last)
-        bounds = self._cluster.bounds(partitions)
-        return _Found(bounds, self.topic_ids({tp.topic for tp in bounds}), given_up)
+        return self._cluster.bounds(partitions), given_up
 
     def _known(self, last: Plan | None) -> ExpectedPartitions:
         """Partitions that earlier runs, and in 0.7 the group, have read; without those that were given up and

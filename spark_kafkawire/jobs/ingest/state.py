@@ -73,17 +73,14 @@ class Plan:
 
     def to_json(self) -> str:
         """The recorded form."""
-        ranges: dict[str, dict[str, list[int]]] = {}
-        for item in self.ranges:
-            tp = item.topic_partition
-            ranges.setdefault(tp.topic, {})[tp.name] = [item.start_offset, item.stop_offset]
+        ranges = {item.topic_partition: [item.start_offset, item.stop_offset] for item in self.ranges}
         gone = {
             topic: [*names] for topic, names in group_by_topic(dict.fromkeys(sorted(self.gone), 0)).items()
         }
         content = {
             "id": self.id,
             "batch": self.batch,
-            "ranges": ranges,
+            "ranges": group_by_topic(ranges),
             "positions": group_by_topic(self.positions),
         }
         described = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}

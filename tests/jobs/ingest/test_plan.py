@@ -24,7 +24,7 @@ from spark_kafkawire.jobs.ingest.output import (
     given_schema,
     infer_schema,
 )
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Planning, SchemaOf
 from spark_kafkawire.jobs.ingest.state import (
     RECORDS_CHECKED_MAX,
     IngestState,
@@ -388,15 +388,15 @@ def test_of_two_runs_that_no_lock_keeps_apart_only_one_records_a_batch(
 ) -> None:
     """As on a file system that two machines share, and whose locks they do not."""
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
-    plan_next = Ingest._next
+    plan_next = Planning.next
 
-    def overtaken(slow: Ingest, last: Plan | None) -> Plan | None:
-        plan = plan_next(slow, last)
-        monkeypatch.setattr(Ingest, "_next", plan_next)
+    def overtaken(slow: Planning, last: Plan | None, schema_of: SchemaOf) -> Plan | None:
+        plan = plan_next(slow, last, schema_of)
+        monkeypatch.setattr(Planning, "next", plan_next)
         runs(grows=False)
         return plan
 
-    monkeypatch.setattr(Ingest, "_next", overtaken)
+    monkeypatch.setattr(Planning, "next", overtaken)
     with pytest.raises(FileError, match=r"/batch=0 is another run's, or of one with another --checkpoint"):
         runs()
     runs()

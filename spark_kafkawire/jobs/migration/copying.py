@@ -122,7 +122,11 @@ class Copier:
                 values = columns.values
                 assert values is not None
                 assert columns.next_offset is not None
-                there = self._match(task, present, columns)
+                try:
+                    there = present.match(values)
+                except Differs as error:
+                    what = f"number {error.row} is not the source's message"
+                    raise self._foreign(task, what) from error
                 if there < len(values):
                     rest = self._records(partition, columns).slice(there, len(values) - there)
                     appender.add(rest, first_number=task.mark.message_count + present.matched_count)
@@ -132,12 +136,6 @@ class Copier:
         if not present.is_exhausted:
             raise self._foreign(task, f"{present.matched_count} of them are the source's")
         return task.source.range.stop_offset
-
-    def _match(self, task: CopyTask, present: Present, columns: Columns) -> int:
-        try:
-            return present.match(columns.values)
-        except Differs as error:
-            raise self._foreign(task, f"number {error.row} is not the source's message") from error
 
     def _records(self, partition: TopicPartition, columns: Columns) -> Records:
         headers = headers_of(partition, columns) if self._clusters.source_headers else None
@@ -262,9 +260,9 @@ class Verifier:
 
     def __call__(self, task: VerifyTask) -> Verified:
         """The counts and checksums. Raises the errors of reading."""
-        source, target = self._source(task.source), ValuesDigest()
-        is_whole = source.start_offset == task.source.range.start_offset
-        gone_count = 0 if is_whole else max(task.message_count - source.values.count, 0)
+        (start_offset, source), target = self._source(task.source), ValuesDigest()
+        is_whole = start_offset == task.source.range.start_offset
+        gone_count = 0 if is_whole else max(task.message_count - source.count, 0)
         left, offset_range = gone_count, task.target
         for values in self._clusters.read_copied_values(
             task.source.range.topic_partition,
@@ -276,15 +274,15 @@ class Verifier:
             left -= skipped
             target.update(values.slice(skipped))
         return Verified(
-            source.values.count + gone_count,
-            source.values.sha256,
+            source.count + gone_count,
+            source.sha256,
             target.count + gone_count - left,
             target.sha256,
             gone_count,
         )
 
-    def _source(self, task: FetchTask) -> _Source:
-        """The messages of the source in a range; retention may overtake the read."""
+    def _source(self, task: FetchTask) -> tuple[int, ValuesDigest]:
+        """The start and the messages of the source in a range; retention may overtake the read."""
         asked = task.range
         start = asked.start_offset
         while True:
@@ -292,7 +290,7 @@ class Verifier:
             values = ValuesDigest()
             offset_range = OffsetRange(asked.topic_partition, start, asked.stop_offset)
             if not offset_range.size:
-                return _Source(start, values)
+                return start, values
             try:
                 for columns in self._clusters.source_columns(replace(task, range=offset_range)):
                     values.update(columns.values)
@@ -300,15 +298,7 @@ class Verifier:
                 if self._clusters.source_start(task) <= start:
                     raise
                 continue
-            return _Source(start, values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The messages read of the source, and their start."""
-
-    start_offset: int
-    values: ValuesDigest
+            return start, values
 
 
 #: The length that stands for a null.

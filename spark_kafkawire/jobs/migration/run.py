@@ -24,7 +24,6 @@ from spark_kafkawire.clients.writing.modern import ModernWritePartitions
 from spark_kafkawire.clients.writing.modern.batches import obtain_producer_id
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.cluster.modern.admin import create_topics
-from spark_kafkawire.cluster.modern.metadata import Topic
 from spark_kafkawire.errors import (
     DataLossError,
     DeliveryError,
@@ -159,7 +158,7 @@ def missing_topics(clusters: Clusters, copies: Sequence[PartitionCopy], *, creat
     for topic in counts:
         if fault := ModernWritePartitions.topic_fault(topic):
             raise OptionError(f"topic {quote(topic)} of the target: {fault}; give it another name by --map")
-    there = target_topics(clusters)
+    there = {topic.name: topic for topic in clusters.metadata.topics() if topic.leaders}
     for topic, count in counts.items():
         if topic in there and len(there[topic].leaders) < count:
             raise OptionError(
@@ -174,11 +173,6 @@ def missing_topics(clusters: Clusters, copies: Sequence[PartitionCopy], *, creat
             f"--create-topics does so with {counted(missing[min(missing)], 'partition')}"
         )
     return missing
-
-
-def target_topics(clusters: Clusters) -> dict[str, Topic]:
-    """The topics that the target has now."""
-    return {topic.name: topic for topic in clusters.metadata.topics() if topic.leaders}
 
 
 def prepare_topics(

@@ -24,6 +24,7 @@ The ids of the named topics are left out, too: the query takes the topics as the
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import re
@@ -285,22 +286,16 @@ class Source:
             return Need.ONLY_OURS
         if not self.first:
             return Need.NOTHING
-        return self._need_of_kafka if target == KAFKA else self._need_of_kafkawire
-
-    @property
-    def _need_of_kafka(self) -> Need:
         marks = json.loads(self.written)
+        if target == KAFKAWIRE and is_pinned(marks):
+            return Need.NOTHING
+        if target == KAFKAWIRE:
+            return Need.SAME_OPTIONS if self.start is None else Need.GIVEN_START
         if PIN_MARK in marks:
             return Need.NOTHING if self.start == self.given_start else Need.WRITTEN_START
         if PART_MARK in marks:
             return Need.PART_GIVEN
         return Need.SAME_OPTIONS if self.start is None else Need.NOTHING
-
-    @property
-    def _need_of_kafkawire(self) -> Need:
-        if is_pinned(json.loads(self.written)):
-            return Need.NOTHING
-        return Need.SAME_OPTIONS if self.start is None else Need.GIVEN_START
 
     @property
     def given_start(self) -> str | None:
@@ -314,28 +309,23 @@ class Source:
 
     @property
     def _read(self) -> tuple[Generation, dict[TopicPartition, int]] | None:
-        # Offsets of no partitions are of either; only those of later Kafka are for both connectors.
-        for generation, syntax in reversed(tuple(PARTITION_SYNTAX.items())):
-            try:
-                return generation, from_json(json.loads(self.written), syntax)
-            except (ValueError, OptionError):
-                continue
-        return None
+        try:
+            return _parse_offsets(json.loads(self.written))
+        except ValueError:
+            return None
+
+
+def _parse_offsets(written: Any) -> tuple[Generation, dict[TopicPartition, int]] | None:
+    """Offsets and their generation. Those of no partitions are of either; only those of later Kafka are for
+    both connectors."""
+    for generation, syntax in reversed(tuple(PARTITION_SYNTAX.items())):
+        with contextlib.suppress(OptionError):
+            return generation, from_json(written, syntax)
+    return None
 
 
 def _text(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(to_json(offsets), separators=(",", ":"))
-
-
-def source_summary(source: Source) -> dict[str, Any]:
-    """A source for the summary as JSON."""
-    return {
-        "source": source.number,
-        "kind": source.kind,
-        "written_by": source.writer if source.is_kafka else None,
-        "offsets": to_json(source.offsets),
-        "start": json.loads(source.given_start) if source.given_start else None,
-    }
 
 
 #: Offsets to continue at, by topic and partition.
@@ -348,22 +338,12 @@ def parse_places(text: str) -> Places:
         places = json.loads(text)
     except ValueError:
         places = None
-    if not isinstance(places, dict) or not places or not any(_is_read(places)):
+    if not isinstance(places, dict) or not places or _parse_offsets(places) is None:
         raise OptionError(
             f"argument --place: {quote(text)} is not JSON of the form "
             '{"topic":{"0":123}}, or {"topic":{}} to read a topic from its first record'
         )
     return places
-
-
-def _is_read(places: Any) -> Iterator[bool]:
-    for syntax in PARTITION_SYNTAX.values():
-        try:
-            from_json(places, syntax)
-        except OptionError:
-            yield False
-        else:
-            yield True
 
 
 def place_query(
@@ -551,6 +531,15 @@ def _summary(
         "query": query_id,
         "last_batch": batch.number if batch else None,
         "is_done": batch.is_done if batch else None,
-        "sources": [source_summary(source) for source in sources],
+        "sources": [
+            {
+                "source": source.number,
+                "kind": source.kind,
+                "written_by": source.writer if source.is_kafka else None,
+                "offsets": to_json(source.offsets),
+                "start": json.loads(source.given_start) if source.given_start else None,
+            }
+            for source in sources
+        ],
         "notes": notes,
     }

@@ -51,7 +51,6 @@ _CONNECTION_FLAGS: Final = ("--option", "--source-option", "--target-option")
 
 
 Options = TypeVar("Options")
-_RUN_AGAIN: Final = "run it again"
 
 
 class JobParser(argparse.ArgumentParser):
@@ -116,7 +115,7 @@ class Job(Generic[Options]):
     description: str | None
     options: type[Options]
     run: Callable[[Options, Progress, bool], Summary]
-    left: Callable[[argparse.Namespace], str] = lambda _: _RUN_AGAIN
+    left: Callable[[argparse.Namespace], str] = lambda _: "run it again"
 
     def parser(self) -> JobParser:
         """The command line."""

@@ -146,16 +146,12 @@ def handling(handler_after: Callable[[Handler], Handler]) -> Iterator[None]:
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, former in before.items():
-        signal.signal(number, handler_after(former if callable(former) else _ignore))
+        signal.signal(number, handler_after(former if callable(former) else lambda *_: None))
     try:
         yield
     finally:
         for number, former in before.items():
             signal.signal(number, former)
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Stand for a handler that is not Python's."""
 
 
 #: An error of this package in the many lines that Spark makes of it.

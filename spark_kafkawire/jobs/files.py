@@ -113,7 +113,6 @@ class LocalFiles:
     """Files by the paths that this machine knows. All methods raise ``FileError``, which names the path."""
 
     def exists(self, path: str) -> bool:
-        """True if there is such a file or folder."""
         with _file_errors("look at", path):
             try:
                 os.lstat(path)
@@ -122,7 +121,6 @@ class LocalFiles:
             return True
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; empty if the folder does not exist."""
         with _file_errors("list", folder):
             try:
                 return sorted(os.listdir(folder))
@@ -130,7 +128,6 @@ class LocalFiles:
                 return []
 
     def read(self, path: str) -> str:
-        """A file's text."""
         with _file_errors("read", path), open_regular(path) as file:
             data = file.read(READ_SIZE_MAX + 1)
         if len(data) > READ_SIZE_MAX:
@@ -146,7 +143,6 @@ class LocalFiles:
             ) from error
 
     def create(self, path: str, text: str) -> None:
-        """Create a new file with its text in one step."""
         folder, name = os.path.split(path)
         unfinished = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.unfinished")
         with _file_errors("write", path):
@@ -159,7 +155,6 @@ class LocalFiles:
             sync_folder(folder)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or folder to a path that does not exist."""
         if self.exists(target):
             raise is_there(target)
         with _file_errors("rename", source, f" to {printable_path(target)}"):
@@ -173,7 +168,6 @@ class LocalFiles:
                 sync_folder(folder)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
         with _file_errors("make the folder", path):
             try:
                 os.makedirs(path, exist_ok=True)
@@ -183,10 +177,7 @@ class LocalFiles:
                 ) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file or folder, if it exists.
-
-        A process that still renames it, or a file in it, finds it complete or absent.
-        """
+        # A process that still renames it, or a file in it, finds it complete or absent.
         folder, name = os.path.split(path)
         prefix = f".{name}.removed."
         with _file_errors("remove", path):
@@ -206,7 +197,6 @@ class LocalFiles:
                 sync_folder(where)
 
     def local_path(self, path: str) -> str | None:
-        """The path itself."""
         return path
 
 

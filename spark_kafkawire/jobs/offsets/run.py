@@ -34,7 +34,6 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from spark_kafkawire.cluster.cluster import ConsumerGroups
 from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.tables.table import Row
@@ -162,7 +161,12 @@ def import_offsets(
     names = tuple(dict.fromkeys(entry.group for entry in entries))
     step(f"looking for members of {count_text(len(names), 'group')}")
     for name in names:
-        _check_unused(surveyed.cluster.groups, name)
+        if members := surveyed.cluster.groups.members(name):
+            raise OptionError(
+                f"argument --import: the group {quote(name)} has {count_text(len(members), 'member')}, "
+                f"{quote(members[0])} first, which would overwrite its offsets: stop them, or leave "
+                "the group out"
+            )
     known = set(surveyed.partitions)
     leaders = surveyed.cluster.known_leaders(
         [tp for tp in {entry.topic_partition for entry in entries} if tp in known]
@@ -188,16 +192,6 @@ def _change(entry: GroupOffset, committed: OffsetsOfGroups, bounds: PartitionBou
         "to": entry.offset,
         "note": location and location.value,
     }
-
-
-def _check_unused(result: ConsumerGroups, group: str) -> None:
-    members = result.members(group)
-    if members:
-        raise OptionError(
-            f"argument --import: the group {quote(group)} has {count_text(len(members), 'member')}, "
-            f"{quote(members[0])} first, which would overwrite its offsets: stop them, or leave "
-            "the group out"
-        )
 
 
 def print_changes(changes: Sequence[Row], *, dry_run: bool) -> None:

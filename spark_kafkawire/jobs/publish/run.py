@@ -79,9 +79,10 @@ def publish_exactly_once(
         state.begin(publication)
         if done := state.done():
             return Published((), done.messages, was_done=True)
-        published = _write_exactly_once(
-            rows, _name_write(options.write, name or state.transactional_id), progress, publication.count
-        )
+        assert options.write.transactions is not None
+        named = replace(options.write.transactions, prefix=name or state.transactional_id, is_named=True)
+        write = replace(options.write, transactions=named)
+        published = _write_exactly_once(rows, write, progress, publication.count)
         state.finish(Done(publication.count, 0))
         return published
 
@@ -92,11 +93,6 @@ def _write_exactly_once(
     writer = create_exactly_once_writer(options, rows.schema, overwrite=False)
     with progress.work("writing", count) as work, watching(rows.sparkSession, work):
         return Published(*write_exactly_once(rows, writer))
-
-
-def _name_write(options: WriteOptions, name: str) -> WriteOptions:
-    assert options.transactions is not None
-    return replace(options, transactions=replace(options.transactions, prefix=name, is_named=True))
 
 
 def survey_rows(

@@ -81,7 +81,7 @@ class Copier:
             return self._copy(task, lambda number: self._clusters.producer(task.target, position(number)))
         with PartitionTransaction(self._clusters, task.route) as transaction:
             note = transaction.note()
-            if note is not None and (mark := note.mark_after(task.mark)) is not None:
+            if note is not None and (mark := note.after(task.mark)) is not None:
                 # Another attempt has committed the piece, or a run that could not save its state.
                 return CopiedPiece(mark, mark.message_count - task.mark.message_count)
             copied = self._copy(task, lambda _: transaction.producer())

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spark_kafkawire.clients.writing.modern.producer import Producer
@@ -58,48 +57,26 @@ def partition_transactional_id(prefix: str, route: Route) -> str:
     return f"{prefix}-{route.target.topic}-{route.target.partition}-log"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Up to where a partition is copied."""
+def encode_note(route: Route, mark: Mark) -> OffsetAndMetadata:
+    """The note that a partition is copied up to the mark, as the group stores it."""
+    return OffsetAndMetadata(
+        mark.source_offset,
+        encode_metadata(**_names(route), end=mark.target_offset, messages=mark.message_count),
+    )
 
-    route: Route
-    mark: Mark
 
-    def record(self) -> OffsetAndMetadata:
-        """The form that the group stores."""
-        mark, names = self.mark, _names(self.route)
-        return OffsetAndMetadata(
-            mark.source_offset, encode_metadata(**names, end=mark.target_offset, messages=mark.message_count)
+def decode_note(record: OffsetAndMetadata, route: Route, group: str) -> Mark:
+    """The mark of a note. Raises ``OptionError`` (fatal) for a record of another program or of another
+    partition."""
+    fields = (("source", list), ("target", list), ("end", int), ("messages", int))
+    content = decode_metadata(record, group, *fields)
+    if {name: content[name] for name in ("source", "target")} != _names(route):
+        raise OptionError(
+            f"argument --transactional-id: group {quote(group)} holds the note of another copy than "
+            f"that of {route.source} to {route.target} ({quote(record.metadata)}); "
+            "choose one that nothing else uses"
         )
-
-    @classmethod
-    def of(cls, record: OffsetAndMetadata, route: Route, group: str) -> Note:
-        """Read a record. Raises ``OptionError`` (fatal) for a record of another program or of another
-        partition."""
-        fields = (("source", list), ("target", list), ("end", int), ("messages", int))
-        content = decode_metadata(record, group, *fields)
-        if {name: content[name] for name in ("source", "target")} != _names(route):
-            raise OptionError(
-                f"argument --transactional-id: group {quote(group)} holds the note of another copy than "
-                f"that of {route.source} to {route.target} ({quote(record.metadata)}); "
-                "choose one that nothing else uses"
-            )
-        return cls(route, Mark(record.offset, content["end"], content["messages"]))
-
-    def is_after(self, mark: Mark) -> bool:
-        """True if more is copied than before a mark, also if that was no message."""
-        return _order(self.mark) > _order(mark)
-
-    def mark_after(self, mark: Mark) -> Mark | None:
-        """The mark to continue from, for a partition with this mark in the state; None if the state's mark is
-        at least as new. Losses of the source since then may have moved the state's mark on."""
-        if not self.is_after(mark):
-            return None
-        return replace(self.mark, source_offset=max(self.mark.source_offset, mark.source_offset))
-
-
-def _order(mark: Mark) -> tuple[int, int]:
-    return mark.message_count, mark.source_offset
+    return Mark(record.offset, content["end"], content["messages"])
 
 
 def _names(route: Route) -> dict[str, list[Any]]:
@@ -197,13 +174,13 @@ class PartitionTransaction:
             with contextlib.suppress(KafkaWireError):
                 self._transactions.end(self._transaction, committed=False)
 
-    def note(self) -> Note | None:
-        """The note of the log that brokers keep; None before the first piece, or after the note expired."""
+    def note(self) -> Mark | None:
+        """The mark in the note that brokers keep; None before the first piece, or after the note expired."""
         with explain_errors():
             net, target = self._clusters.write.net, self._route.target
             texts = committed_texts(self._clusters.metadata, self._id, net, stable_in=[target])
         record = newest(OffsetAndMetadata(*item) for item in texts)
-        return None if record is None else Note.of(record, self._route, self._id)
+        return None if record is None else decode_note(record, self._route, self._id)
 
     def producer(self) -> Producer:
         """A producer that sends messages in the transaction."""
@@ -213,7 +190,7 @@ class PartitionTransaction:
 
     def commit(self, mark: Mark) -> None:
         """Commit the messages and the mark after them; readers see both when this returns."""
-        transaction, record = self._transaction, Note(self._route, mark).record()
+        transaction, record = self._transaction, encode_note(self._route, mark)
         assert transaction is not None
         self._is_open = True
         with explain_errors():

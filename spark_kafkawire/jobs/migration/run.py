@@ -54,7 +54,7 @@ from ..progress import Progress, Work, align_rows, print_summary, repeating
 from ..state import ExpectedPartitions, missing_lines, missing_text
 from .clusters import Clusters, source_options, target_options
 from .copying import CopiedPiece, Copier, CopyTask, Verified, Verifier, VerifyTask
-from .exactly_once import Note, PartitionTransaction, begin, check_topic_acls, end_open
+from .exactly_once import PartitionTransaction, begin, check_topic_acls, end_open
 from .state import (
     Mark,
     PartitionProgress,
@@ -232,8 +232,8 @@ def open_partition(
     return PartitionProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
 
 
-def _note(clusters: Clusters, copy: PartitionCopy) -> Note | None:
-    """The note of the log that brokers keep, if it is copied in transactions."""
+def _note(clusters: Clusters, copy: PartitionCopy) -> Mark | None:
+    """The mark that brokers keep, if the partition is copied in transactions."""
     if not clusters.are_in_transactions:
         return None
     with PartitionTransaction(clusters, copy.route) as transaction:
@@ -241,10 +241,10 @@ def _note(clusters: Clusters, copy: PartitionCopy) -> Note | None:
 
 
 def _is_old(
-    clusters: Clusters, copy: PartitionCopy, mark: Mark, target: PartitionBounds, note: Note | None
+    clusters: Clusters, copy: PartitionCopy, mark: Mark, target: PartitionBounds, note: Mark | None
 ) -> bool:
     """True if more was copied than the state's mark says, as with an older copy of the state."""
-    if note is not None and note.mark.message_count >= mark.message_count:
+    if note is not None and note.message_count >= mark.message_count:
         return note.is_after(mark)
     # Messages that the state does not know are after its mark.
     return _holds_next(clusters, copy, mark.target_offset, target.latest)
@@ -268,7 +268,7 @@ def _holds_next(clusters: Clusters, copy: PartitionCopy, start_offset: int, stop
     return bool(there == first)
 
 
-def _check_new(clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, note: Note | None) -> None:
+def _check_new(clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, note: Mark | None) -> None:
     """Raise ``OptionError`` (fatal) where a partition that was never copied, by the state's account, was."""
     if note is not None:
         raise OptionError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +100,17 @@ class Mark:
     source_offset: int
     target_offset: int
     message_count: int = 0
+
+    def is_after(self, mark: Mark) -> bool:
+        """True if more is copied than before the other mark, also if that was no message."""
+        return (self.message_count, self.source_offset) > (mark.message_count, mark.source_offset)
+
+    def after(self, mark: Mark) -> Mark | None:
+        """The place to continue from, for a partition with this other mark in the state; None if that is at
+        least as new. Losses of the source since then may have moved it on."""
+        if not self.is_after(mark):
+            return None
+        return replace(self, source_offset=max(self.source_offset, mark.source_offset))
 
 
 @dataclass(frozen=True, slots=True)

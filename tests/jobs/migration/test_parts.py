@@ -27,7 +27,7 @@ from spark_kafkawire.errors import DeliveryError, OptionError
 from spark_kafkawire.jobs.files import FileError
 from spark_kafkawire.jobs.migration.clusters import are_from, headers_of
 from spark_kafkawire.jobs.migration.copying import Differs, Present, ValuesDigest
-from spark_kafkawire.jobs.migration.exactly_once import Note, partition_transactional_id
+from spark_kafkawire.jobs.migration.exactly_once import decode_note, encode_note, partition_transactional_id
 from spark_kafkawire.jobs.migration.run import PartitionCopy, prepare_topics, report
 from spark_kafkawire.jobs.migration.state import (
     Mark,
@@ -86,14 +86,15 @@ def test_names_are_pairs() -> None:
 
 
 ROUTE = Route(TopicPartition("old\n\N{SNOWMAN}", 2, 1), TopicPartition("new", 5))
-NOTE = Note(ROUTE, Mark(9 << 40, 17, 12))
+MARK = Mark(9 << 40, 17, 12)
+NOTE = encode_note(ROUTE, MARK)
 
 
 def test_a_note_is_read_back_as_it_was_written() -> None:
-    assert Note.of(NOTE.record(), ROUTE, "g") == NOTE
+    assert decode_note(NOTE, ROUTE, "g") == MARK
     # Brokers take 4096 bytes, and no topic of 0.7 has a longer name than a folder.
     route = Route(TopicPartition("\N{SNOWMAN}" * 255, 2, 1), TopicPartition("n" * 249, 5))
-    assert len(Note(route, Mark(1 << 62, 1 << 62, 1 << 62)).record().metadata) < 4096
+    assert len(encode_note(route, Mark(1 << 62, 1 << 62, 1 << 62)).metadata) < 4096
 
 
 def test_the_note_of_another_partition_or_program_is_refused() -> None:
@@ -104,11 +105,11 @@ def test_the_note_of_another_partition_or_program_is_refused() -> None:
     ):
         said = f"group 'g' holds the note of another copy than that of {route.source} to"
         with pytest.raises(OptionError) as refused:
-            Note.of(NOTE.record(), route, "g")
+            decode_note(NOTE, route, "g")
         assert str(refused.value).startswith(f"argument --transactional-id: {said}")
     for text in ("", "{}", '{"kafkawire":1}', '{"kafkawire":1,"end":"17"}', "[" * 999):
         with pytest.raises(OptionError, match="an offset that another program committed"):
-            Note.of(OffsetAndMetadata(1, text), ROUTE, "g")
+            decode_note(OffsetAndMetadata(1, text), ROUTE, "g")
 
 
 def test_a_partition_goes_on_behind_its_note_where_the_state_knows_less() -> None:
@@ -122,7 +123,7 @@ def test_a_partition_goes_on_behind_its_note_where_the_state_knows_less() -> Non
         (Mark(250, 10, 10), Mark(250, 20, 20)),  # the same, by an older copy of the state
         (Mark(300, 30, 30), None),
     ):
-        assert Note(ROUTE, note).mark_after(mark) == after
+        assert note.after(mark) == after
 
 
 def test_no_write_of_a_name_has_the_ids_of_partitions() -> None:

@@ -47,7 +47,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import DeliveryError, OptionError
-from spark_kafkawire.jobs.migration.exactly_once import Note, partition_transactional_id
+from spark_kafkawire.jobs.migration.exactly_once import encode_note, partition_transactional_id
 from spark_kafkawire.jobs.migration.state import Mark, Route
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
@@ -549,7 +549,7 @@ TOPICS: Final = (("events-eu", "1"), ("events-us", "2"))
     BatchId("q", 4, is_stream=True), 2, 10, 1 << 63, 1, TOPICS
 ).records()
 ROUTE: Final = Route(TopicPartition("events-eu", 1, 0), TopicPartition("events-eu", 5))
-NOTE: Final = Note(ROUTE, Mark(100, 7, 3)).record()
+NOTE: Final = encode_note(ROUTE, Mark(100, 7, 3))
 #: What Java's and Python's consumers leave beside an offset.
 OF_CONSUMER: Final = OffsetAndMetadata(5, "")
 

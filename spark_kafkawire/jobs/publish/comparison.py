@@ -14,23 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql.functions import (
-    coalesce,
-    col,
-    count,
-    expr,
-    greatest,
-    lit,
-    monotonically_increasing_id,
-    row_number,
-    sha2,
-    shiftright,
-    struct,
-    sum,
-    to_json,
-    when,
-    xxhash64,
-)
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_kafkawire.cluster.cluster import Cluster, cluster_of
@@ -159,10 +143,10 @@ def survey(rows: DataFrame) -> Survey:
     result = (
         rows.groupBy("topic")
         .agg(
-            count(lit(1)).alias("rows"),
+            F.count(F.lit(1)).alias("rows"),
             # A sum does not depend on the order, and of decimals it does not overflow.
-            sum(xxhash64(*rows.columns).cast("decimal(20,0)")).alias("checksum"),
-            *(count(name).alias(f"{name}_count") for name in optional),
+            F.sum(F.xxhash64(*rows.columns).cast("decimal(20,0)")).alias("checksum"),
+            *(F.count(name).alias(f"{name}_count") for name in optional),
         )
         .collect()
     )
@@ -209,31 +193,31 @@ class Difference:
         Of equal rows the first ones count as present.
         """
         unstamped = self._list_unstamped(records)
-        rows = self._identify(self._rows.withColumn("position", monotonically_increasing_id()), unstamped)
+        rows = self._identify(self._rows.withColumn("position", F.monotonically_increasing_id()), unstamped)
         own = Window.partitionBy("identity").orderBy("position")
-        numbered = rows.withColumn("number", row_number().over(own))
-        joined = numbered.join(self._counted(records, unstamped), "identity", "left")
-        missing = joined.where(col("there").isNull() | (col("number") > col("there")))
-        ordered = missing.repartition(shiftright("position", _POSITION_BITS)).sortWithinPartitions("position")
-        return ordered.select(*self._rows.columns)
+        numbered = rows.withColumn("number", F.row_number().over(own))
+        joined = numbered.join(self._counted(records, unstamped, "there"), "identity", "left")
+        missing = joined.where(F.col("there").isNull() | (F.col("number") > F.col("there")))
+        ordered = missing.repartition(F.shiftright("position", _POSITION_BITS))
+        return ordered.sortWithinPartitions("position").select(*self._rows.columns)
 
     def compare(self, records: DataFrame) -> Comparison:
         """Count missing rows and duplicate records."""
         unstamped = self._list_unstamped(records)
-        rows = self._identify(self._rows, unstamped).groupBy("identity").agg(count(lit(1)).alias("wanted"))
-        there = coalesce("there", lit(0))
+        rows = self._counted(self._rows, unstamped, "wanted")
+        there = F.coalesce("there", F.lit(0))
         [result] = (
-            rows.join(self._counted(records, unstamped), "identity", "left")
+            rows.join(self._counted(records, unstamped, "there"), "identity", "left")
             .agg(
-                sum(greatest(col("wanted") - there, lit(0))).alias("missing"),
-                sum(greatest(there - col("wanted"), lit(0))).alias("doubled"),
+                F.sum(F.greatest(F.col("wanted") - there, F.lit(0))).alias("missing"),
+                F.sum(F.greatest(there - F.col("wanted"), F.lit(0))).alias("doubled"),
             )
             .collect()
         )
         return Comparison(result.missing or 0, result.doubled or 0)
 
-    def _counted(self, records: DataFrame, unstamped: Iterable[str]) -> DataFrame:
-        return self._identify(records, unstamped).groupBy("identity").agg(count(lit(1)).alias("there"))
+    def _counted(self, frame: DataFrame, unstamped: Iterable[str], name: str) -> DataFrame:
+        return self._identify(frame, unstamped).groupBy("identity").agg(F.count(F.lit(1)).alias(name))
 
     def _list_unstamped(self, records: DataFrame) -> list[str]:
         """Topics whose records do not keep the time of a row: brokers replace it, or records have no time."""
@@ -244,13 +228,13 @@ class Difference:
     def _identify(self, frame: DataFrame, unstamped: Iterable[str]) -> DataFrame:
         fields = [_form(name, frame, unstamped).alias(name) for name in self._fields]
         # JSON keeps the columns separate, holds bytes as base64, and shows nulls.
-        json = to_json(struct(*fields), {"ignoreNullFields": "false"})
-        return frame.withColumn("identity", sha2(json, 256))
+        json = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"})
+        return frame.withColumn("identity", F.sha2(json, 256))
 
 
 def _form(name: str, frame: DataFrame, unstamped: Iterable[str]) -> Column:
     data_type, sql = _FORMS[name]
     if name not in frame.columns:
-        return lit(None).cast(data_type)
-    is_kept = ~col("topic").isin([*unstamped]) if name == "timestamp" and unstamped else lit(True)
-    return when(is_kept, expr(sql))
+        return F.lit(None).cast(data_type)
+    is_kept = ~F.col("topic").isin([*unstamped]) if name == "timestamp" and unstamped else F.lit(True)
+    return F.when(is_kept, F.expr(sql))

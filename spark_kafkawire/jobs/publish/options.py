@@ -13,19 +13,8 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import types as T
 from pyspark.sql.functions import col, map_entries, struct, timestamp_millis, to_json
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DateType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from spark_kafkawire.errors import OptionError, close_matches, quote
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
@@ -93,10 +82,10 @@ class Input:
         )
 
 
-def _parse_ddl(ddl: str) -> StructType:
+def _parse_ddl(ddl: str) -> T.StructType:
     problem = "it is empty"
     try:
-        if isinstance(schema := StructType.fromDDL(ddl), StructType) and schema.fields:
+        if isinstance(schema := T.StructType.fromDDL(ddl), T.StructType) and schema.fields:
             return schema
     except (ParseException, IllegalArgumentException) as error:
         problem = _first_line(error)
@@ -119,7 +108,7 @@ _ALLOWED: Final = {
 }
 
 #: A function that converts a column of some type to a column of a write; None if it cannot.
-_Make = Callable[[Column, DataType], Column | None]
+_Make = Callable[[Column, T.DataType], Column | None]
 
 
 def _column(name: str, text: str, group: str = "") -> Any:
@@ -163,15 +152,8 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
         if columns.value
         else to_json(struct("*")).alias("value")
     ]
-    for name, given, make in (
-        ("key", columns.key, _text),
-        ("partition", columns.partition, _int),
-        ("broker", columns.broker, _int),
-        ("headers", columns.headers, _headers),
-        ("timestamp", columns.timestamp, _timestamp),
-        ("topic", columns.topic, _text),
-    ):
-        if given is not None:
+    for name, make in _MAKERS.items():
+        if (given := getattr(columns, name)) is not None:
             made.append(_make_column(frame, name, given, make))
     return frame.select(*made)
 
@@ -191,36 +173,45 @@ def _make_column(frame: DataFrame, name: str, given: str, make: _Make) -> Column
     return column.alias(name)
 
 
-def _text(column: Column, data_type: DataType) -> Column | None:
-    if isinstance(data_type, StringType | BinaryType):
+def _text(column: Column, data_type: T.DataType) -> Column | None:
+    if isinstance(data_type, T.StringType | T.BinaryType):
         return column
-    if isinstance(data_type, StructType | ArrayType | MapType):
+    if isinstance(data_type, T.StructType | T.ArrayType | T.MapType):
         return to_json(column)
     return column.cast("string")
 
 
-def _int(column: Column, data_type: DataType) -> Column | None:
-    return column.cast("int") if isinstance(data_type, IntegralType | StringType) else None
+def _int(column: Column, data_type: T.DataType) -> Column | None:
+    return column.cast("int") if isinstance(data_type, T.IntegralType | T.StringType) else None
 
 
-def _headers(column: Column, data_type: DataType) -> Column | None:
-    if isinstance(data_type, MapType):
-        if not isinstance(data_type.valueType, BinaryType):
+def _headers(column: Column, data_type: T.DataType) -> Column | None:
+    if isinstance(data_type, T.MapType):
+        if not isinstance(data_type.valueType, T.BinaryType):
             column = column.cast("map<string,string>")
         return map_entries(column).cast(_HEADERS)
-    pair = data_type.elementType if isinstance(data_type, ArrayType) else None
-    is_pair = isinstance(pair, StructType) and pair.fieldNames() == ["key", "value"]
+    pair = data_type.elementType if isinstance(data_type, T.ArrayType) else None
+    is_pair = isinstance(pair, T.StructType) and pair.fieldNames() == ["key", "value"]
     return column.cast(_HEADERS) if is_pair else None
 
 
-def _timestamp(column: Column, data_type: DataType) -> Column | None:
-    if isinstance(data_type, IntegralType):
+def _timestamp(column: Column, data_type: T.DataType) -> Column | None:
+    if isinstance(data_type, T.IntegralType):
         return timestamp_millis(column)
-    if isinstance(data_type, TimestampType | TimestampNTZType | DateType | StringType):
+    if isinstance(data_type, T.TimestampType | T.TimestampNTZType | T.DateType | T.StringType):
         return column.cast("timestamp")
     return None
 
 
+#: The functions of optional columns.
+_MAKERS: Final[Mapping[str, _Make]] = {
+    "key": _text,
+    "partition": _int,
+    "broker": _int,
+    "headers": _headers,
+    "timestamp": _timestamp,
+    "topic": _text,
+}
 _ACKS: Final = ("acks", "kafka.acks")
 #: Seconds without new messages before partitions are compared: a 0.7 broker flushes after 3 s, and checks for
 #: that every 3 s.

@@ -22,15 +22,7 @@ from ..clients.writing.modern.transactional.write_state import (
 from ..cluster.modern.list_offsets import end_offsets
 from ..cluster.modern.metadata import Metadata
 from ..cluster.modern.transactions import Transactions
-from ..errors import (
-    LOG,
-    DeliveryError,
-    KafkaWireError,
-    OptionError,
-    UnsupportedVersionError,
-    one_line,
-    quote,
-)
+from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, UnsupportedVersionError, one_line, quote
 from ..model import Broker, TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED

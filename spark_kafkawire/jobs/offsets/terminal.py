@@ -19,15 +19,7 @@ from rich.text import Text
 
 from spark_kafkawire.tables.table import Row
 
-from .report import (
-    NONE_TEXT,
-    ClusterReport,
-    GroupTotal,
-    count_text,
-    number_text,
-    printable,
-    size_text,
-)
+from .report import NONE_TEXT, ClusterReport, GroupTotal, count_text, number_text, printable, size_text
 
 #: Most partitions that are listed; for a larger cluster the report lists topics.
 PARTITIONS_LISTED_MAX: Final = 200

@@ -260,8 +260,7 @@ class PublishOptions:
         needs=("folder",),
     )
     exactly_once: bool = flag(
-        "--exactly-once",
-        "write in transactions: readers see all rows once, or none (Kafka 0.11 or later)",
+        "--exactly-once", "write in transactions: readers see all rows once, or none (Kafka 0.11 or later)"
     )
     transactional_id: str | None = arg(
         "--transactional-id",

@@ -287,10 +287,9 @@ class Source:
         if not self.first:
             return Need.NOTHING
         marks = json.loads(self.written)
-        if target == KAFKAWIRE and is_pinned(marks):
-            return Need.NOTHING
         if target == KAFKAWIRE:
-            return Need.SAME_OPTIONS if self.start is None else Need.GIVEN_START
+            unpinned = Need.SAME_OPTIONS if self.start is None else Need.GIVEN_START
+            return Need.NOTHING if is_pinned(marks) else unpinned
         if PIN_MARK in marks:
             return Need.NOTHING if self.start == self.given_start else Need.WRITTEN_START
         if PART_MARK in marks:

@@ -16,10 +16,11 @@ import hashlib
 import importlib.resources
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from html import escape
 from typing import Final
 
+from spark_kafkawire.errors import plural
 from spark_kafkawire.model import Broker
 from spark_kafkawire.tables.table import Row
 
@@ -44,13 +45,17 @@ class Markup(str):
     __slots__ = ()
 
 
-def tag(name: str, /, *content: str, **attributes: str | int | float | bool) -> Markup:
+def tag(name: str, /, *content: str, **attributes: str | int) -> Markup:
     """An element. ``content`` is escaped unless it is ``Markup``.
 
-    ``class_`` stands for ``class``, as ``data_v`` does for ``data-v``; an attribute that is True has
-    no value, one that is False or an empty text is left out.
+    ``class_`` stands for ``class``, as ``data_v`` does for ``data-v``; an attribute that is an empty text is
+    left out.
     """
-    inside = "".join(map(_attribute, attributes, attributes.values()))
+    inside = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value != ""
+    )
     if name in _VOID:
         return Markup(f"<{name}{inside}>")
     return Markup(f"<{name}{inside}>{join_markup(*content)}</{name}>")
@@ -59,18 +64,6 @@ def tag(name: str, /, *content: str, **attributes: str | int | float | bool) -> 
 def join_markup(*content: str) -> Markup:
     """Elements and texts one after the other."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in content))
-
-
-def _attribute(name: str, value: str | int | float | bool) -> str:
-    if value is True:
-        return f" {_attribute_name(name)}"
-    return "" if value is False or value == "" else f' {_attribute_name(name)}="{escape(str(value))}"'
-
-
-@cache
-def _attribute_name(name: str) -> str:
-    """An attribute's name as HTML has it; names come from code, and are few."""
-    return name.rstrip("_").replace("_", "-")
 
 
 #: Most partitions that a page lists; browsers sort and scroll this many without delay. All topics are listed.
@@ -322,9 +315,9 @@ def _heading(report: ClusterReport) -> Iterator[Markup]:
     yield tag("p", f"{report.wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
     yield tag("h1", tag("bdi", printable(value)))
     tiles = [
-        (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
-        (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
-        (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
+        (f"{len(report.brokers):,}", plural(len(report.brokers), "broker")),
+        (f"{len(report.topics):,}", plural(len(report.topics), "topic")),
+        (f"{len(report.logs):,}", plural(len(report.logs), "partition")),
         (size_text(report.size, report.generation), report.wording.in_partitions),
     ]
     yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")

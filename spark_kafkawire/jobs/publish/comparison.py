@@ -25,7 +25,7 @@ from spark_kafkawire.source.writer import WriteSchema
 
 from ..spark import read_ranges
 from ..state import Positions
-from .options import StateOptions
+from .options import SETTLE_S, PublishOptions
 from .state import TopicRows
 
 #: Maximum number of periods that ``settle`` waits, if other programs write to the partitions.
@@ -41,33 +41,32 @@ class TargetPartitions:
     broker of a partition is not alive.
     """
 
-    def __init__(self, spark: SparkSession, options: StateOptions) -> None:
-        self._spark = spark
-        self._options = options
+    def __init__(self, spark: SparkSession, options: PublishOptions) -> None:
+        assert options.read is not None
+        self._spark, self._read, self._reading = spark, options.read, options.reading
+        self.settle_s = SETTLE_S if options.settle_s is None else options.settle_s
 
     def ends(self, partitions: Sequence[TopicPartition]) -> Positions:
         """The current ends of the partitions."""
-        return {
-            tp: bounds.latest for tp, bounds in bounds_of(cluster_of(self._options.read), partitions).items()
-        }
+        return {tp: bounds.latest for tp, bounds in bounds_of(cluster_of(self._read), partitions).items()}
 
     def settle(self, starts: Positions) -> None:
         """Wait until the partitions have not grown for ``settle_s``, or several times that at most."""
-        await_settled(lambda: self.ends([*starts]), self._options.settle_s, time.monotonic, time.sleep)
+        await_settled(lambda: self.ends([*starts]), self.settle_s, time.monotonic, time.sleep)
 
     def records(self, starts: Positions, columns: frozenset[str]) -> DataFrame:
         """Records appended since the starts.
 
         Raises ``DataLossError`` (fatal) where a partition has lost some of that.
         """
-        schema = StructType([item for item in read_schema(self._options.read) if item.name in columns])
+        schema = StructType([item for item in read_schema(self._read) if item.name in columns])
         ranges = [item for item in self._ranges(starts) if item.size]
         if not ranges:
             return self._spark.createDataFrame([], schema)
-        return read_ranges(self._spark, self._options.reading, ranges, schema)
+        return read_ranges(self._spark, self._reading, ranges, schema)
 
     def _ranges(self, starts: Positions) -> list[OffsetRange]:
-        by_partition = bounds_of(cluster_of(self._options.read), [*starts])
+        by_partition = bounds_of(cluster_of(self._read), [*starts])
         return [range_since(starts[tp], bounds) for tp, bounds in by_partition.items()]
 
 

@@ -218,26 +218,12 @@ _ACKS: Final = ("acks", "kafka.acks")
 SETTLE_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class StateOptions:
-    """Options of a run that writes each row once: the folder of its state, and how to read the partitions
-    back.
-
-    ``reading`` are the options of that read for Spark, ``read`` are the same options parsed. Both select no
-    topics yet.
-    """
-
-    folder: str
-    settle_s: float
-    read: ReadOptions
-    reading: Mapping[str, str] = field(repr=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
     """Options of a run, of which ``connection`` are those of the data source. Raises ``OptionError`` (fatal).
 
-    ``write`` are the parsed options. ``state`` is None for a run that keeps no state.
+    ``write`` are the parsed options. With the ``folder`` of a state, ``reading`` are the options for Spark to
+    read the partitions back, and ``read`` the same parsed. Both select no topics yet.
     """
 
     topic: str | None = arg("--topic", "the topic to write to", one_of="topic", required=True)
@@ -277,7 +263,8 @@ class PublishOptions:
         }
     )
     write: WriteOptions = field(init=False)
-    state: StateOptions | None = field(init=False, default=None)
+    reading: Mapping[str, str] = field(init=False, repr=False, default_factory=dict)
+    read: ReadOptions | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if self.exactly_once:
@@ -288,8 +275,11 @@ class PublishOptions:
         if self.folder is not None:
             if not self.exactly_once:
                 write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
-            settle_s = SETTLE_S if self.settle_s is None else self.settle_s
-            object.__setattr__(self, "state", _state(write, given, self.folder, settle_s))
+            reading = reading_options(given)
+            if "headers" in WRITE_SCHEMAS[write.discovery.generation].stored:
+                reading["includeHeaders"] = "true"
+            object.__setattr__(self, "reading", reading)
+            object.__setattr__(self, "read", ReadOptions.parse({**reading, "subscribe": "any"}))
         object.__setattr__(self, "write", write)
 
     def _check_exactly_once(self) -> None:
@@ -306,7 +296,7 @@ class PublishOptions:
     @property
     def schema(self) -> WriteSchema:
         """The columns that the brokers take."""
-        return _schema(self.write)
+        return WRITE_SCHEMAS[self.write.discovery.generation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,14 +321,3 @@ def _findable(write: WriteOptions, *, is_given: bool) -> WriteOptions:
         )
     # Only 0.7 has another default, and nothing else there depends on it.
     return replace(write, acks=needed)
-
-
-def _state(write: WriteOptions, given: Mapping[str, str], folder: str, settle_s: float) -> StateOptions:
-    reading = reading_options(given)
-    if "headers" in _schema(write).stored:
-        reading["includeHeaders"] = "true"
-    return StateOptions(folder, settle_s, ReadOptions.parse({**reading, "subscribe": "any"}), reading)
-
-
-def _schema(write: WriteOptions) -> WriteSchema:
-    return WRITE_SCHEMAS[write.discovery.generation]

@@ -37,7 +37,7 @@ from ..progress import Progress, align_rows, print_summary
 from ..spark import Files, watching
 from ..state import Positions, name_fields, name_order, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
-from .options import PublishOptions, StateOptions
+from .options import PublishOptions
 from .state import Done, Publication, PublishState, TopicRows
 
 _RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
@@ -53,8 +53,8 @@ def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Pub
     """
     if options.exactly_once:
         return publish_exactly_once(rows, options, options.transactional_id or "", progress)
-    if options.state is not None:
-        return ResumablePublish(rows, options, options.state, progress).run()
+    if options.folder is not None:
+        return ResumablePublish(rows, options, progress).run()
     writer = create_writer(options.write, rows.schema, overwrite=False)
     with progress.work("writing") as work, watching(rows.sparkSession, work):
         return Published(write(rows, writer))
@@ -70,9 +70,9 @@ def publish_exactly_once(
     ``OptionError`` if the state is of another publication, and ``FileError`` if another run uses it.
     """
     spark = rows.sparkSession
-    if options.state is None:
+    if options.folder is None:
         return _write_exactly_once(rows, options.write, progress)
-    files, folder = Files(spark), options.state.folder
+    files, folder = Files(spark), options.folder
     with sole_run(files, [folder]):
         state = PublishState(files, folder)
         publication, _ = survey_rows(rows, options.write, progress, name)
@@ -125,9 +125,8 @@ class ResumablePublish:
     Hadoop's.
     """
 
-    def __init__(
-        self, rows: DataFrame, options: PublishOptions, state: StateOptions, progress: Progress
-    ) -> None:
+    def __init__(self, rows: DataFrame, options: PublishOptions, progress: Progress) -> None:
+        assert options.folder is not None
         self._spark: SparkSession = rows.sparkSession
         if self._spark.conf.get("spark.speculation", "false") == "true":
             raise OptionError(
@@ -137,11 +136,10 @@ class ResumablePublish:
         self._progress = progress
         self._options = options.write
         self._schema = options.schema
-        self._settle_s = state.settle_s
-        self._partitions = TargetPartitions(self._spark, state)
+        self._partitions = TargetPartitions(self._spark, options)
         self._files = Files(self._spark)
-        self._folder = state.folder
-        self._state = PublishState(self._files, state.folder)
+        self._folder = options.folder
+        self._state = PublishState(self._files, self._folder)
 
     def run(self) -> Published:
         """Write the rows that the topic lacks.
@@ -195,7 +193,9 @@ class ResumablePublish:
         for _ in range(_ROUNDS_MAX):
             rows = self._rows
             if all_count is None:
-                self._progress.step(f"waiting until the partitions have not grown for {self._settle_s:g} s")
+                self._progress.step(
+                    f"waiting until the partitions have not grown for {self._partitions.settle_s:g} s"
+                )
                 self._partitions.settle(self._state.starts())
                 with self._progress.work("looking for what is there") as work, watching(self._spark, work):
                     missing = difference.missing(self._records(difference)).select(*rows.columns)

@@ -496,14 +496,13 @@ def test_report_equal_messages_of_others(spark: SparkSession, noida: NoidaBroker
     rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS string) AS value")
 
     given = parsed(options, tmp_path)
-    assert given.state is not None
 
     class Twice(ResumablePublish):
         def _records(self, difference: Any) -> DataFrame:
             librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"7"), Record(b"11")])
             return super()._records(difference)
 
-    done = Twice(rows, given, given.state, Progress()).run()
+    done = Twice(rows, given, Progress()).run()
     assert (done.found_count, done.doubled_count) == (0, 1)
     with pytest.raises(DeliveryError, match=r"^1 message is in the topic more often than the rows are"):
         report(done, as_json=False)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.files import FileError, LocalFiles
-from spark_kafkawire.jobs.publish.comparison import await_settled, bounds_of, range_since
+from spark_kafkawire.jobs.publish.comparison import TargetPartitions, await_settled, bounds_of, range_since
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
 from spark_kafkawire.jobs.publish.state import (
     Done,
@@ -271,20 +271,20 @@ def test_with_a_state_rows_are_acknowledged_so_that_they_are_found() -> None:
             OptionError, match=rf"^option acks: with --state it is {needed}, by which rows are"
         ):
             PublishOptions(connection=given, folder="/s")
-        assert PublishOptions(connection=given).state is None
+        assert PublishOptions(connection=given).read is None
 
 
 def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
     """No secret is shown, and a time to settle goes with a state."""
     given = {**GIVEN, "compression": "gzip", "kafka.security.protocol": "SSL"}
-    state = PublishOptions(connection={**given, "topic": "t"}, folder="/s").state
-    assert state is not None
-    assert state.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
-    assert (state.read.include_headers, state.settle_s) == (True, SETTLE_S)
+    options, no_spark = PublishOptions(connection={**given, "topic": "t"}, folder="/s"), cast(Any, None)
+    assert options.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
+    assert options.read is not None
+    assert options.read.include_headers
+    assert TargetPartitions(no_spark, options).settle_s == SETTLE_S
     login = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
     options = PublishOptions(connection={**login, "topic": "t"}, folder="/s", settle_s=3)
-    assert options.state is not None
-    assert (options.state.reading, options.state.settle_s) == (login, 3)
+    assert (options.reading, TargetPartitions(no_spark, options).settle_s) == (login, 3)
     assert "hunter2" not in repr(options)
     with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
         PublishOptions(connection=GIVEN, settle_s=3)

@@ -95,9 +95,9 @@ def arg(
     return _field(row, make=make, default=MISSING if is_needed else default, needs=needs)
 
 
-def flag(name: str, text: str, *, needs: Sequence[str] = (), group: str = "", one_of: str = "") -> Any:
+def flag(name: str, text: str, *, needs: Sequence[str] = (), one_of: str = "") -> Any:
     """A field that is true if an argument is given."""
-    row = _row(name, text, group=group, one_of=one_of, action="store_true")
+    row = _row(name, text, one_of=one_of, action="store_true")
     return _field(row, make=bool, default=False, needs=needs)
 
 

@@ -64,9 +64,9 @@ def time_text(time_ms: int | None) -> str:
     return datetime.fromtimestamp(time_ms // 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def count_text(count: int, one: str, many: str | None = None) -> str:
+def count_text(count: int, one: str) -> str:
     """``1 topic``, ``2,000 topics``"""
-    return f"{count:,} {plural(count, one, many)}"
+    return f"{count:,} {plural(count, one)}"
 
 
 @dataclass(frozen=True, slots=True)

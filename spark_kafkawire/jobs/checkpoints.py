@@ -49,12 +49,12 @@ from ..planner.stream_offsets import (
     to_json,
 )
 from .arguments import arg, check_needs, flag
-from .files import FileError, LocalFiles, printable_path, write_file
+from .files import FileError, LocalFiles, list_numbered, printable_path, write_file
 from .progress import Progress, align_rows
 
 #: Beginning of the file of a start: a zero byte, for Spark 2.1, and the version.
 _START_HEAD: Final = "\0v1\n"
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+_NUMBER: Final = "(0|[1-9][0-9]{0,17})"
 #: The first batch's file before it gets its name, and the checksum of that.
 _UNFINISHED_FILE: Final = re.compile(r"\.0\.[0-9a-f-]{36}\.tmp|\.\.0\.[0-9a-f-]{36}\.tmp\.crc")
 _BACKUP: Final = "kafkawire-backup"
@@ -181,8 +181,7 @@ class CheckpointFiles:
         return f"{folder}/{name}.{number}"
 
     def _numbers(self, folder: str) -> list[int]:
-        names = self._files.names(f"{self.path}/{folder}")
-        return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+        return [number for number, _ in list_numbered(self._files, f"{self.path}/{folder}", _NUMBER)]
 
     def _ends(self, number: int) -> tuple[str, ...]:
         path = f"{self.path}/offsets/{number}"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import shutil
 import stat
@@ -79,6 +80,12 @@ class FileSystem(Protocol):
 
     def local_path(self, path: str) -> str | None:
         """The local path; None for other file systems."""
+
+
+def list_numbered(files: FileSystem, folder: str, pattern: str) -> list[tuple[int, str]]:
+    """The numbers and names in a folder that match, sorted. The first group of ``pattern`` is the number."""
+    matches = (re.fullmatch(pattern, name) for name in files.names(folder))
+    return sorted((int(match[1]), match[0]) for match in matches if match)
 
 
 def file_error(action: str, path: str | Path, error: OSError, more: str = "") -> FileError:

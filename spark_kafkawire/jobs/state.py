@@ -27,7 +27,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,7 @@ from ..options import ReadOptions
 from ..options.option import NotAnObject, json_object
 from ..planner.batch import covers
 from ..regular_files import open_regular
-from .files import FileError, FileSystem, file_error, printable_path
+from .files import FileError, FileSystem, file_error, list_numbered, printable_path
 
 T = TypeVar("T")
 
@@ -281,9 +280,7 @@ class JobState:
         return self._files.exists(self._path(name))
 
     def _list_numbered(self, pattern: str) -> list[tuple[int, str]]:
-        """The numbers and names of records, sorted. The first group of ``pattern`` is the number."""
-        matches = (re.fullmatch(pattern, name) for name in self._files.names(self._folder))
-        return sorted((int(match[1]), match[0]) for match in matches if match)
+        return list_numbered(self._files, self._folder, pattern)
 
     def _create(self, name: str, content: Mapping[str, Any], milestone: Milestone | None = None) -> None:
         """Make a new record, and then note its milestone."""

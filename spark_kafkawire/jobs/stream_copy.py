@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import signal
 import time
 import uuid
@@ -51,7 +50,7 @@ from .arguments import (
     topic_args,
 )
 from .ending import handling
-from .files import FileError, FileSystem, printable_path
+from .files import FileError, FileSystem, list_numbered, printable_path
 from .progress import Progress
 from .spark import Files, hand_on_signals_of_java, watching_batches
 
@@ -265,15 +264,9 @@ class CopyCounts(StreamingQueryListener):
 class StreamCopy:
     """A run."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        options: StreamCopyOptions,
-        progress: Progress,
-        files: FileSystem | None = None,
-    ) -> None:
+    def __init__(self, spark: SparkSession, options: StreamCopyOptions, progress: Progress) -> None:
         self._spark, self._options, self._progress = spark, options, progress
-        self._files = Files(spark) if files is None else files
+        self._files = Files(spark)
 
     def run(self) -> dict[str, Any]:
         """Copy all messages up to the current end, or until a signal. Returns the summary.
@@ -391,8 +384,7 @@ def _up_to(number: int) -> str:
 
 def _newest(files: FileSystem, folder: str) -> int:
     """The number of the newest batch in a partition of Spark's; -1 where it has none."""
-    matches = (re.fullmatch(r"([0-9]+)(?:\.compact)?", name) for name in files.names(folder))
-    return max((int(match[1]) for match in matches if match), default=-1)
+    return max(list_numbered(files, folder, r"([0-9]+)(?:\.compact)?"), default=(-1, ""))[0]
 
 
 #: Seconds between two checks for a signal.

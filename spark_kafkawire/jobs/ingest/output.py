@@ -16,7 +16,6 @@ value; all other texts are kept as they are.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from spark_kafkawire.source.spark_versions import json_texts
 
 from ..arguments import arg, format_option_arg, spark_path
 from ..ending import is_of_disk, reason_of
-from ..files import FileError, FileSystem, printable_path
+from ..files import FileError, FileSystem, list_numbered, printable_path
 from .state import Plan, Remembered
 
 HIDDEN: Final = "_kafkawire"
@@ -165,7 +164,8 @@ class Output:
 
     def check(self, newest: Remembered | None, done: Callable[[int], Plan | None]) -> None:
         """Raise ``FileError`` where output and state do not go together."""
-        batches = self._batches()
+        pattern = f"{BATCH}=([0-9]+)"
+        batches = [batch for batch, _ in list_numbered(self._files, self._options.path, pattern)]
         there = batches[-1] if batches else -1
         if newest is not None and there == newest.plan.batch:
             self._check_recorded(there, newest.plan)
@@ -173,12 +173,6 @@ class Output:
             self._check_recorded(there, done(there))
         if newest is not None and (written := newest.plan.batch - (not newest.done)) >= 0:
             self._check_whole(batches, written)
-
-    def _batches(self) -> list[int]:
-        """The numbers of the batches that are there, sorted."""
-        numbers = re.compile(rf"{BATCH}=([0-9]+)")
-        matches = map(numbers.fullmatch, self._files.names(self._options.path))
-        return sorted(int(match[1]) for match in matches if match)
 
     def _check_whole(self, there: Sequence[int], written: int) -> None:
         """Raise ``FileError`` if a written batch is missing; ``written`` is the number of the last one.

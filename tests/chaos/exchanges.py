@@ -23,7 +23,7 @@ from spark_kafkawire.cluster.modern.delegation_tokens import (
 from spark_kafkawire.cluster.modern.groups import CoordinatedGroup, describe_groups
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
-from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.run import Surveyed
 from spark_kafkawire.kept import forget_all
 from spark_kafkawire.model import Generation, TopicPartition, WireFormat
 from spark_kafkawire.net.pool import POOL

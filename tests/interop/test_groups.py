@@ -21,8 +21,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.offsets.run import import_offsets
-from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.run import Surveyed, import_offsets
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import WriteOptions

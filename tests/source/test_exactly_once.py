@@ -36,7 +36,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
-from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.run import Surveyed
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern

@@ -1,7 +1,6 @@
 """Reports the topics of a cluster and the offsets and lag of its groups.
 
-    survey      asks the cluster, each broker and each group once
-    report      the rows of a survey, and sums, words, problems and JSON of them
+    report      rows of partitions, and sums, words, problems and JSON of them
     terminal    the report as tables; page: as a page of HTML
     run         a report, or files of offsets, which it exports and commits
 

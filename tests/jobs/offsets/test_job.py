@@ -22,7 +22,7 @@ from spark_kafkawire import encode_message_set
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets.report import GroupOffset
-from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.run import Surveyed
 from spark_kafkawire.model import Broker, Generation, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL

@@ -14,7 +14,7 @@ import pytest
 
 from spark_kafkawire.jobs.offsets.page import page
 from spark_kafkawire.jobs.offsets.report import complaints, report_json
-from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.offsets.run import Surveyed
 from spark_kafkawire.jobs.offsets.terminal import print_report
 from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
 

@@ -430,44 +430,38 @@ def migrate(
         return _Run(clusters, settings, run, progress, directory, record).all()
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        clusters: Clusters,
-        settings: Settings,
-        run: Runner,
-        progress: Progress,
-        directory: StateDirectory,
-        record: Recorder,
-    ) -> None:
-        self._settings = settings
-        self._record = record
-        self._run = run
-        self._progress = progress
-        self._directory = directory
-        self._state = _begin_state(directory.load(), clusters)
-        name = self._state.transactional_id
-        self._clusters = clusters if name is None else clusters.copy_in_transactions(name)
-        self._found_count = 0
-        self._copied_count = 0
+    clusters: Clusters
+    settings: Settings
+    run: Runner
+    progress: Progress
+    directory: StateDirectory
+    record: Recorder
+    found_count: int = 0
+    copied_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.state = _begin_state(self.directory.load(), self.clusters)
+        if (name := self.state.transactional_id) is not None:
+            self.clusters = self.clusters.copy_in_transactions(name)
 
     def all(self) -> dict[str, Any]:
         started_s = time.monotonic()
-        self._progress.step("asking both clusters")
-        settings = self._settings
-        copies, passed_over = plan(self._clusters, settings.names, self._state, settings.gone_brokers)
+        self.progress.step("asking both clusters")
+        copies, passed_over = plan(self.clusters, self.settings.names, self.state, self.settings.gone_brokers)
         self._open(copies)
-        copies = tuple(copy for copy in copies if self._state.partitions[copy.route.source].is_open)
+        copies = tuple(copy for copy in copies if self.state.partitions[copy.route.source].is_open)
         size = sum(copy.stop_offset - self._mark(copy).source_offset for copy in copies)
-        with self._progress.work(f"copying {len(copies)} partition(s)", size_total=size) as work:
+        with self.progress.work(f"copying {len(copies)} partition(s)", size_total=size) as work:
             self._copy(copies, work)
-        with self._progress.work(f"verifying {len(copies)} partition(s)") as work:
+        with self.progress.work(f"verifying {len(copies)} partition(s)") as work:
             partitions = self._verify(copies, work)
         self._record_topics(copies, partitions)
         return {
             "logs": len(copies),
-            "messages": self._copied_count,
-            "messages_found": self._found_count,
+            "messages": self.copied_count,
+            "messages_found": self.found_count,
             "bytes": size,
             "partitions": partitions,
             "failed": [item["source"] for item in partitions if not item["equal"]],
@@ -483,45 +477,45 @@ class _Run:
         for copy, verified in zip(copies, partitions, strict=True):
             read[copy.route.source.topic] += verified["messages"]
             wrote[copy.route.target.topic] += verified["target_messages"]
-        self._record(read, wrote)
+        self.record(read, wrote)
 
     def _open(self, copies: Sequence[PartitionCopy]) -> None:
         """Note, before anything is sent, where each partition's copy begins and as whom it is sent."""
-        if self._clusters.are_in_transactions:
-            self._clusters = begin(self._clusters)
+        if self.clusters.are_in_transactions:
+            self.clusters = begin(self.clusters)
         ids = prepare_topics(
-            self._clusters,
+            self.clusters,
             copies,
-            create=self._settings.create_topics,
-            replication_factor=self._settings.replication_factor or BROKER_DEFAULT,
+            create=self.settings.create_topics,
+            replication_factor=self.settings.replication_factor or BROKER_DEFAULT,
         )
-        if self._clusters.are_in_transactions:
-            check_topic_acls(self._clusters, (copy.route.target.topic for copy in copies))
+        if self.clusters.are_in_transactions:
+            check_topic_acls(self.clusters, (copy.route.target.topic for copy in copies))
         new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
-        ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
+        ends = self.clusters.target_cluster.bounds([copy.route.target for copy in new])
         self._save(
-            open_partition(self._clusters, copy, ends[copy.route.target], ids[copy.route.target])
+            open_partition(self.clusters, copy, ends[copy.route.target], ids[copy.route.target])
             for copy in new
         )
 
     def _copy(self, copies: Sequence[PartitionCopy], work: Work) -> None:
-        copier = Copier(self._clusters)
+        copier = Copier(self.clusters)
         while left := [copy for copy in copies if self._mark(copy).source_offset < copy.stop_offset]:
             try:
                 with self._counting(left, work):
-                    results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
+                    results: list[CopiedPiece] = self.run(copier, [self._copy_task(copy) for copy in left])
             except Interrupted:
-                if self._clusters.are_in_transactions:
-                    end_open(self._clusters, [copy.route for copy in left])
+                if self.clusters.are_in_transactions:
+                    end_open(self.clusters, [copy.route for copy in left])
                 raise
             for copy, copied in zip(left, results, strict=True):
                 mark = self._mark(copy)
                 count = copied.mark.message_count - mark.message_count
-                self._found_count += copied.found_count
-                self._copied_count += count - copied.found_count
+                self.found_count += copied.found_count
+                self.copied_count += count - copied.found_count
                 work.advance(messages=count, size=copied.mark.source_offset - mark.source_offset)
             self._save(
-                replace(self._state.partitions[copy.route.source], copied=copied.mark)
+                replace(self.state.partitions[copy.route.source], copied=copied.mark)
                 for copy, copied in zip(left, results, strict=True)
             )
 
@@ -536,7 +530,7 @@ class _Run:
             nonlocal counted
             # Missing progress must never stop the job.
             with contextlib.suppress(KafkaWireError):
-                ends = self._clusters.target_cluster.high_watermarks([*marks])
+                ends = self.clusters.target_cluster.high_watermarks([*marks])
                 grown = sum(max(ends[partition] - offset, 0) for partition, offset in marks.items())
                 work.advance(messages=grown - counted)
                 counted = grown
@@ -548,29 +542,29 @@ class _Run:
             work.advance(messages=-counted)
 
     def _copy_task(self, copy: PartitionCopy) -> CopyTask:
-        partition = self._state.partitions[copy.route.source]
+        partition = self.state.partitions[copy.route.source]
         fetch_task = copy.fetch_task(partition.copied.source_offset)
         return CopyTask(
-            fetch_task, partition.target, partition.copied, partition.producer, self._settings.piece_bytes
+            fetch_task, partition.target, partition.copied, partition.producer, self.settings.piece_bytes
         )
 
     def _verify(self, copies: Sequence[PartitionCopy], work: Work) -> list[dict[str, Any]]:
         tasks = [self._verify_task(copy) for copy in copies]
-        results: list[Verified] = self._run(Verifier(self._clusters), tasks) if tasks else []
+        results: list[Verified] = self.run(Verifier(self.clusters), tasks) if tasks else []
         partitions = []
         closed = []
         for copy, task, verified in zip(copies, tasks, results, strict=True):
             equal = verified.matches(task.message_count)
             work.advance(messages=verified.source_count, size=task.source.range.size)
             partitions.append(_partition(copy, verified, equal=equal))
-            partition = self._state.partitions[copy.route.source]
+            partition = self.state.partitions[copy.route.source]
             if equal:
                 closed.append(replace(partition, verified=partition.copied, is_open=False))
         self._save(closed)
         return partitions
 
     def _verify_task(self, copy: PartitionCopy) -> VerifyTask:
-        partition = self._state.partitions[copy.route.source]
+        partition = self.state.partitions[copy.route.source]
         start, stop = partition.verified, partition.copied
         return VerifyTask(
             copy.fetch_task(start.source_offset, stop.source_offset),
@@ -579,15 +573,15 @@ class _Run:
         )
 
     def _mark(self, copy: PartitionCopy) -> Mark:
-        return self._state.partitions[copy.route.source].copied
+        return self.state.partitions[copy.route.source].copied
 
     def _save(self, changed: Iterable[PartitionProgress]) -> None:
         partitions: dict[TopicPartition, PartitionProgress] = {
-            **self._state.partitions,
+            **self.state.partitions,
             **{partition.source: partition for partition in changed},
         }
-        self._state = replace(self._state, partitions=partitions)
-        self._directory.save(self._state)
+        self.state = replace(self.state, partitions=partitions)
+        self.directory.save(self.state)
 
 
 def _partition(copy: PartitionCopy, verified: Verified, *, equal: bool) -> dict[str, Any]:

@@ -284,7 +284,7 @@ def reason_of(error: Py4JJavaError) -> str:
     lines = _lines(error.java_exception)
     made_for_people = [line for line in lines if line.startswith("[")]
     line = (made_for_people or lines)[-1]
-    if made_for_people and _is_of_disk(lines):
+    if made_for_people and lines[-1].startswith(_OF_DISKS):
         line = f"{line}: {lines[-1]}"
     advice = next((advice for words, advice in _ADVICE if words.fullmatch(lines[-1])), None)
     return f"{line}; {advice}" if advice and line.endswith(lines[-1]) else line
@@ -292,11 +292,7 @@ def reason_of(error: Py4JJavaError) -> str:
 
 def is_of_disk(error: Py4JJavaError) -> bool:
     """True for an error of a disk, which does not name the folder unless Spark does."""
-    return _is_of_disk(_lines(error.java_exception))
-
-
-def _is_of_disk(lines: list[str]) -> bool:
-    return lines[-1].startswith(_OF_DISKS)
+    return _lines(error.java_exception)[-1].startswith(_OF_DISKS)
 
 
 def _lines(java: Any) -> list[str]:

@@ -367,15 +367,12 @@ def summary_of(written: Sequence[Row], *, with_partitions: bool) -> dict[str, ob
 
 def table_of(written: Sequence[Row]) -> list[list[str]]:
     """A row of text for each partition."""
-    rows = []
-    for item in written:
-        first, last = item["start_offset"], item["stop_offset"]
-        rows.append(
-            [
-                f"{TopicPartition(item['topic'], item['partition'], item.get('broker'))}",
-                f"{item['messages']:,} {plural(item['messages'], 'message')}",
-                f"{item['bytes']:,} bytes",
-                "" if first is None else f"offsets {first} to {last}",
-            ]
-        )
-    return rows
+    return [
+        [
+            f"{TopicPartition(item['topic'], item['partition'], item.get('broker'))}",
+            f"{item['messages']:,} {plural(item['messages'], 'message')}",
+            f"{item['bytes']:,} bytes",
+            "" if (first := item["start_offset"]) is None else f"offsets {first} to {item['stop_offset']}",
+        ]
+        for item in written
+    ]

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..cluster.cluster import Cluster, cluster_of
 from ..cluster.modern.acls import AclOperation, may_do_to_cluster
-from ..cluster.modern.groups import CoordinatedGroup, group_members, list_coordinated_groups
+from ..cluster.modern.groups import ConsumerGroups, CoordinatedGroup, list_coordinated_groups
 from ..cluster.modern.metadata import Metadata
 from ..errors import BrokerError, UnknownTopicError, quote
 from ..model import TopicPartition
@@ -128,7 +128,7 @@ class Scan:
             result = [group for group in result if group.id == name]
             if not result:
                 with needs(f"Describe on Group {quote(name)}"):
-                    group_members(self.metadata, name, self.net)
+                    ConsumerGroups(self.metadata, self.net).members(name)
         elif not result and may_do_to_cluster(self.metadata, AclOperation.DESCRIBE) is False:
             with needs("Describe on Cluster, or Describe on the groups"):
                 raise broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "ListGroups of all brokers")

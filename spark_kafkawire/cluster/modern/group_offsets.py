@@ -31,6 +31,7 @@ from spark_kafkawire.protocol.modern.group_offsets import (
     OffsetCommitResponse,
     OffsetCommitTopic,
     OffsetFetchGroupResponse,
+    OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchTopic,
@@ -41,12 +42,12 @@ from .metadata import Metadata, refuse_other_id
 
 #: Codes of a commit by a client that is not a member, while the group has members.
 _HAS_MEMBERS: Final = frozenset(
-    (
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-    )
+    (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS)
 )
+
+
+#: Committed offsets of a group, without partitions that have none.
+Committed = dict[TopicPartition, OffsetFetchPartitionResponse]
 
 
 def committed_offsets(
@@ -63,57 +64,79 @@ def committed_offsets(
     it (since Kafka 2.5). The coordinator is looked up again while it starts or moves. Raises ``BrokerError``
     if a broker refuses the group, and when the retries are used up that or a ``TransportError``.
     """
-    return call_with_retries(
-        lambda: _fetch_once(metadata, group_id, partitions, net, is_stable), net.request_retry
-    )
+
+    def once() -> dict[TopicPartition, int | None]:
+        with POOL.lend(coordinator_of(metadata, group_id), net.connection) as client:
+            require_stable = is_stable and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
+            result = _fetch(metadata, client, group_id, partitions, require_stable)
+        return {tp: result[tp].committed_offset if tp in result else None for tp in partitions}
+
+    return call_with_retries(once, net.request_retry)
+
+
+def all_committed(
+    metadata: Metadata,
+    group_id: str,
+    net: NetOptions,
+    stable_in: Collection[TopicPartition] | None = None,
+) -> Committed:
+    """Committed offsets of a group in all partitions that have one, with their metadata texts.
+
+    Unless ``stable_in`` is None, waits for transactions that commit offsets and are ending, if the
+    coordinator supports it (since Kafka 2.5). ``stable_in`` are the partitions that they may be the first to
+    commit an offset of: a request for all partitions leaves those out (Kafka 3.9 and 4.1). Raises as
+    ``committed_offsets``; ``UnsupportedVersionError`` (fatal) before Kafka 0.10.2.
+    """
+
+    def once() -> Committed:
+        with POOL.lend(coordinator_of(metadata, group_id), net.connection) as client:
+            is_stable = stable_in is not None and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
+            result = _fetch(metadata, client, group_id, None, is_stable)
+            left_out = [tp for tp in stable_in or () if tp not in result]
+            if is_stable and left_out:
+                result |= _fetch(metadata, client, group_id, left_out, require_stable=True)
+        return result
+
+    return call_with_retries(once, net.request_retry)
 
 
 def committed_texts(
     metadata: Metadata, group_id: str, net: NetOptions, *, stable_in: Collection[TopicPartition] | None
 ) -> tuple[tuple[int, str, str], ...]:
-    """Committed offsets of a group in all partitions, each with its metadata text and its topic.
-
-    Unless ``stable_in`` is None, waits for transactions that commit offsets and are ending, if the
-    coordinator supports it (since Kafka 2.5). ``stable_in`` are the partitions that they may be the first to
-    commit an offset of: a request for all partitions leaves those out (Kafka 3.9 and 4.1). Raises as
-    ``committed_offsets``.
-    """
-
-    def once() -> tuple[tuple[int, str, str], ...]:
-        coordinator = coordinator_of(metadata, group_id)
-        location = f"OffsetFetch of group {quote(group_id)} on {coordinator}"
-        with POOL.lend(coordinator, net.connection) as client:
-            is_stable = stable_in is not None and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
-            request = OffsetFetchRequest.for_group(group_id, None, require_stable=is_stable)
-            response: OffsetFetchResponse = client.request(request)
-            result = _texts(metadata, response.group_of(group_id), location)
-            left_out = [tp for tp in stable_in or () if tp not in result]
-            if is_stable and left_out:
-                result |= _fetched(metadata, client, group_id, left_out, location, require_stable=True)
-        return tuple((*item, tp.topic) for tp, item in result.items())
-
-    return call_with_retries(once, net.request_retry)
+    """Offsets as of ``all_committed``, each with its metadata text and its topic."""
+    result = all_committed(metadata, group_id, net, stable_in)
+    return tuple((part.committed_offset, part.metadata or "", tp.topic) for tp, part in result.items())
 
 
-def _fetched(
+def _fetch(
     metadata: Metadata,
     client: Client,
     group_id: str,
-    partitions: Sequence[TopicPartition],
-    place: str,
-    *,
+    partitions: Sequence[TopicPartition] | None,
     require_stable: bool,
-) -> dict[TopicPartition, tuple[int, str]]:
-    ids = _ids(metadata, client, OFFSET_FETCH, partitions)
-    request = _request(group_id, partitions, ids, require_stable=require_stable)
+) -> Committed:
+    topics = None
+    if partitions is not None:
+        ids = _ids(metadata, client, OFFSET_FETCH, partitions)
+        topics = tuple(
+            OffsetFetchTopic(
+                name=topic,
+                topic_id=ids.get(topic, NO_TOPIC_ID),
+                partition_indexes=tuple(tp.partition for tp in own),
+            )
+            for topic, own in group_by_topic(partitions).items()
+        )
+    request = OffsetFetchRequest.for_group(group_id, topics, require_stable=require_stable)
     response: OffsetFetchResponse = client.request(request)
-    return _texts(metadata, response.group_of(group_id, request.groups[0].topics), place)
+    return read_committed(response.group_of(group_id, topics), client.broker, metadata)
 
 
-def _texts(
-    metadata: Metadata, group: OffsetFetchGroupResponse, place: str
-) -> dict[TopicPartition, tuple[int, str]]:
-    """Committed offsets with their metadata, without partitions that have none."""
+def read_committed(
+    group: OffsetFetchGroupResponse, coordinator: Broker, metadata: Metadata | None = None
+) -> Committed:
+    """Committed offsets in a response. Raises ``BrokerError``; ``metadata`` forgets a topic whose id the
+    coordinator does not know."""
+    place = f"OffsetFetch of group {quote(group.group_id)} on {coordinator}"
     if group.error_code:
         raise broker_error(group.error_code, place)
     result = {}
@@ -121,10 +144,11 @@ def _texts(
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if part.error_code:
-                _forget_unknown(metadata, part.error_code, tp)
+                if metadata is not None:
+                    _forget_unknown(metadata, part.error_code, tp)
                 raise broker_error(part.error_code, f"{place}, {tp}")
             if part.committed_offset != NO_OFFSET:
-                result[tp] = part.committed_offset, part.metadata or ""
+                result[tp] = part
     return result
 
 
@@ -164,21 +188,6 @@ def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> An
         return client.request(request)
 
 
-def _fetch_once(
-    metadata: Metadata,
-    group_id: str,
-    partitions: Sequence[TopicPartition],
-    net: NetOptions,
-    is_stable: bool,
-) -> dict[TopicPartition, int | None]:
-    coordinator = coordinator_of(metadata, group_id)
-    location = f"OffsetFetch of group {quote(group_id)} on {coordinator}"
-    with POOL.lend(coordinator, net.connection) as client:
-        is_stable = is_stable and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
-        result = _fetched(metadata, client, group_id, partitions, location, require_stable=is_stable)
-    return {tp: result[tp][0] if tp in result else None for tp in partitions}
-
-
 def _commit_once(
     metadata: Metadata,
     group_id: str,
@@ -191,7 +200,21 @@ def _commit_once(
     with POOL.lend(coordinator, net.connection) as client:
         for topic, id_ in _ids(metadata, client, OFFSET_COMMIT, offsets).items():
             refuse_other_id(topic, ids.setdefault(topic, id_), id_)
-        request = _commit_request(group_id, offsets, ids)
+        topics = [
+            OffsetCommitTopic(
+                name=topic,
+                topic_id=ids.get(topic, NO_TOPIC_ID),
+                partitions=tuple(
+                    # Java's clients also write empty metadata.
+                    OffsetCommitPartition(
+                        partition_index=tp.partition, committed_offset=offsets[tp], committed_metadata=""
+                    )
+                    for tp in own
+                ),
+            )
+            for topic, own in group_by_topic(offsets).items()
+        ]
+        request = OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
         response: OffsetCommitResponse = client.request(request)
     codes = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
@@ -226,44 +249,6 @@ def _forget_unknown(metadata: Metadata, code: int, partition: TopicPartition) ->
     """Look up the id of a topic again before its next use, if a broker does not know it."""
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         metadata.forget(partition.topic)
-
-
-def _request(
-    group_id: str,
-    partitions: Sequence[TopicPartition],
-    ids: Mapping[str, uuid.UUID],
-    *,
-    require_stable: bool = False,
-) -> OffsetFetchRequest:
-    topics = [
-        OffsetFetchTopic(
-            name=topic,
-            topic_id=ids.get(topic, NO_TOPIC_ID),
-            partition_indexes=tuple(tp.partition for tp in own),
-        )
-        for topic, own in group_by_topic(partitions).items()
-    ]
-    return OffsetFetchRequest.for_group(group_id, tuple(topics), require_stable=require_stable)
-
-
-def _commit_request(
-    group_id: str, offsets: Mapping[TopicPartition, int], ids: Mapping[str, uuid.UUID]
-) -> OffsetCommitRequest:
-    topics = [
-        OffsetCommitTopic(
-            name=topic,
-            topic_id=ids.get(topic, NO_TOPIC_ID),
-            partitions=tuple(
-                # Java's clients also write empty metadata.
-                OffsetCommitPartition(
-                    partition_index=tp.partition, committed_offset=offsets[tp], committed_metadata=""
-                )
-                for tp in own
-            ),
-        )
-        for topic, own in group_by_topic(offsets).items()
-    ]
-    return OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

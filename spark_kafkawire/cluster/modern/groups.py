@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from spark_kafkawire.errors import UnsupportedVersionError, quote
+from spark_kafkawire.errors import BrokerError, UnsupportedVersionError, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import call_with_retries
@@ -28,33 +28,36 @@ from spark_kafkawire.protocol.modern.describe_groups import (
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.group_members import (
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ConsumerGroupMember,
-    DescribedConsumerGroup,
-    DescribedShareGroup,
     DescribedStreamsGroup,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
     MemberAssignment,
     ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
     ShareGroupMember,
     StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
     StreamsGroupMember,
     parse_assigned_topics,
 )
-from spark_kafkawire.protocol.modern.group_offsets import (
-    OffsetFetchPartitionResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
+from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchRequest, OffsetFetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 from ..asking import side_by_side
-from .group_offsets import ask_coordinator, commit_offsets, committed_offsets, committed_texts, coordinator_of
+from .group_offsets import (
+    Committed,
+    all_committed,
+    ask_coordinator,
+    commit_offsets,
+    committed_offsets,
+    committed_texts,
+    coordinator_of,
+    read_committed,
+)
 from .metadata import Metadata
+
+#: Codes of a group that is not of the consumer protocol, and of brokers that have none of it.
+_OTHER_KIND: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
 class ConsumerGroups:
@@ -65,13 +68,28 @@ class ConsumerGroups:
         self._net = net
 
     def names(self) -> tuple[str, ...]:
-        return list_groups(self._metadata.known_brokers(), self._net)
+        groups = list_coordinated_groups(self._metadata.known_brokers(), self._net)
+        return tuple(sorted({group.id for group in groups if group.listed.protocol_type in OF_CONSUMERS}))
 
     def members(self, group: str) -> tuple[str, ...]:
-        return group_members(self._metadata, group, self._net)
+        """Ids of the members; empty if there is no such group. Members of streams groups (KIP-1071) and of
+        share groups (KIP-932) are not included."""
+
+        def once() -> tuple[Member, ...]:
+            coordinator = coordinator_of(self._metadata, group)
+            # A classic group, or else one that the broker assigns (KIP-848).
+            classic = _classic_groups(coordinator, [group], self._net)[group]
+            return classic.members or _members_of(coordinator, group, self._net)
+
+        return tuple(sorted(member.id for member in call_with_retries(once, self._net.request_retry)))
 
     def partitions(self, group: str) -> tuple[TopicPartition, ...]:
-        return partitions_of_group(self._metadata, group, self._net)
+        """Partitions for which a group has offsets, also those of deleted topics. Brokers before 0.10.2
+        cannot list them: then the result has all partitions of the cluster."""
+        try:
+            return tuple(sorted(all_committed(self._metadata, group, self._net)))
+        except UnsupportedVersionError:
+            return tuple(tp for topic in self._metadata.topics() for tp in topic.partitions)
 
     def offsets(
         self,
@@ -84,7 +102,7 @@ class ConsumerGroups:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         try:
-            result = offsets_of_group(self._metadata, group, self._net)
+            result = all_committed(self._metadata, group, self._net)
         except UnsupportedVersionError:
             offsets = self.offsets(group, self.partitions(group))
             return {tp: offset for tp, offset in offsets.items() if offset is not None}
@@ -106,90 +124,15 @@ class ConsumerGroups:
         commit_offsets(self._metadata, group, offsets, self._net)
 
 
-#: Codes for a group whose members a broker does not coordinate, and codes of brokers that never do.
-_NOT_ITS_OWN: Final = (
-    ErrorCode.NONE,
-    ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.UNSUPPORTED_VERSION,
-)
-
-
-def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
-    """Ids of all consumer groups, sorted: each broker lists those that it coordinates.
-
-    Raises as ``group_members`` does.
-    """
-    groups = list_coordinated_groups(brokers, net)
-    return tuple(sorted({group.id for group in groups if group.listed.protocol_type in OF_CONSUMERS}))
-
-
-def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[str, ...]:
-    """Ids of the members of a group, sorted; empty if there is no such group.
-
-    Members of streams groups (KIP-1071) and of share groups (KIP-932) are not included. Raises
-    ``BrokerError`` if a broker refuses the group, and when the retries are used up that or a
-    ``TransportError``.
-    """
-    return tuple(sorted(call_with_retries(lambda: _members(metadata, group_id, net), net.request_retry)))
-
-
-def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
-    """Partitions for which a group may have offsets, sorted, also those of deleted topics.
-
-    Brokers before 0.10.2 cannot list them: then the result has all partitions of the cluster. Raises as
-    ``group_members`` does.
-    """
+def _members_of(coordinator: Broker, group: str, net: NetOptions) -> tuple[Member, ...]:
+    """Members of a group of the consumer protocol; empty for another kind of group."""
     try:
-        return call_with_retries(lambda: _partitions(metadata, group_id, net), net.request_retry)
-    except UnsupportedVersionError:
-        return tuple(tp for topic in metadata.topics() for tp in topic.partitions)
-
-
-def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
-    """Members of a classic group, or else of a group that the broker assigns (KIP-848)."""
-    coordinator = coordinator_of(metadata, group_id)
-    classic = _describe_classic(coordinator, group_id, net).members
-    return [member.member_id for member in classic] or _list_assigned_members(coordinator, group_id, net)
-
-
-def _describe_classic(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
-    location = f"DescribeGroups of group {quote(group_id)} on {coordinator}"
-    response: DescribeGroupsResponse = ask_coordinator(
-        coordinator, DescribeGroupsRequest(groups=(group_id,)), net
-    )
-    [group] = response.groups
-    if group.refusal:
-        raise broker_error(group.refusal, location)
-    return group
-
-
-def _list_assigned_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
-    location = f"ConsumerGroupDescribe of group {quote(group_id)} on {coordinator}"
-    request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
-    try:
-        response: ConsumerGroupDescribeResponse = ask_coordinator(coordinator, request, net)
-    except UnsupportedVersionError:
-        return []
-    [group] = response.groups
-    if group.error_code not in _NOT_ITS_OWN:
-        raise broker_error(group.error_code, location, group.error_message)
-    return [member.member_id for member in group.members]
-
-
-def _partitions(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
-    coordinator = coordinator_of(metadata, group_id)
-    response: OffsetFetchResponse = ask_coordinator(
-        coordinator, OffsetFetchRequest.for_group(group_id, None), net
-    )
-    group = response.group_of(group_id)
-    if group.error_code:
-        raise broker_error(group.error_code, f"OffsetFetch of group {quote(group_id)} on {coordinator}")
-    partitions = {
-        TopicPartition(topic.name, partition.partition_index)
-        for topic in group.topics
-        for partition in topic.partitions
-    }
-    return tuple(sorted(partitions))
+        result = _described(coordinator, _CONSUMER, [group], net)
+    except BrokerError as error:
+        if error.code not in _OTHER_KIND:
+            raise
+        result = {}
+    return result[group].members if result else ()
 
 
 #: Groups of one request: the response holds all their members.
@@ -248,8 +191,8 @@ class GroupDescription:
 def list_coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[CoordinatedGroup]:
     """All groups that the user may describe, sorted by name.
 
-    All functions here raise ``BrokerError`` if a broker refuses, and when the retries are used up that or a
-    ``TransportError``; ``UnsupportedVersionError`` (fatal) before Kafka 0.9.
+    All functions and methods here raise ``BrokerError`` if a broker refuses, and when the retries are used up
+    that or a ``TransportError``; ``UnsupportedVersionError`` (fatal) before Kafka 0.9.
     """
 
     def listed(broker: Broker) -> tuple[ListedGroup, ...]:
@@ -269,31 +212,17 @@ def describe_groups(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict
     """The description of each group, without those of kinds that their broker does not describe."""
     result: dict[str, GroupDescription] = {}
     for broker, kind, ids in _shares(groups):
-        ask = _ASKING.get(kind, _classic_groups)
-        result |= call_with_retries(partial(ask, broker, ids, net), net.request_retry)
+        result |= call_with_retries(partial(_described, broker, kind, ids, net), net.request_retry)
     return result
 
 
-def offsets_of(
-    groups: Sequence[CoordinatedGroup], net: NetOptions
-) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+def offsets_of(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, Committed]:
     """Committed offsets of each group, without partitions for which it has committed none and without those
     of topics that the user may not describe. ``UnsupportedVersionError`` (fatal) before Kafka 0.10.2."""
-    result: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
+    result: dict[str, Committed] = {}
     for broker, _, ids in _shares(groups):
         result |= call_with_retries(partial(_offsets, broker, ids, net), net.request_retry)
     return result
-
-
-def offsets_of_group(
-    metadata: Metadata, group_id: str, net: NetOptions
-) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
-    """The same of one group, whose coordinator is looked up."""
-
-    def once() -> dict[TopicPartition, OffsetFetchPartitionResponse]:
-        return _offsets(coordinator_of(metadata, group_id), [group_id], net)[group_id]
-
-    return call_with_retries(once, net.request_retry)
 
 
 def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
@@ -337,54 +266,50 @@ def _assignment(group: DescribedGroup, member: GroupMember) -> tuple[TopicPartit
     return tuple(TopicPartition(item.topic, partition) for item in topics for partition in item.partitions)
 
 
-def _consumer_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
-    request = ConsumerGroupDescribeRequest(group_ids=tuple(ids))
-    response: ConsumerGroupDescribeResponse = ask_coordinator(broker, request, net)
-    return _with_epochs(response.groups, "ConsumerGroupDescribe", broker)
+#: The request for each kind of group whose members the broker assigns.
+_DESCRIBING: Final = {
+    _CONSUMER: ConsumerGroupDescribeRequest,
+    _SHARE: ShareGroupDescribeRequest,
+    _STREAMS: StreamsGroupDescribeRequest,
+}
 
 
-def _share_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
-    """Share groups; empty if the broker is too old to describe them (before 4.1)."""
+def _described(broker: Broker, kind: str, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    """Groups of a kind; empty if the broker does not describe it (share before 4.1, streams before 4.2)."""
+    if kind not in _DESCRIBING:
+        return _classic_groups(broker, ids, net)
+    request = _DESCRIBING[kind](group_ids=tuple(ids))
     try:
-        request = ShareGroupDescribeRequest(group_ids=tuple(ids))
-        response: ShareGroupDescribeResponse = ask_coordinator(broker, request, net)
+        groups: Sequence[Any] = ask_coordinator(broker, request, net).groups
     except UnsupportedVersionError:
         return {}
-    return _with_epochs(response.groups, "ShareGroupDescribe", broker)
-
-
-def _with_epochs(
-    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup], api: str, broker: Broker
-) -> dict[str, GroupDescription]:
-    """Groups whose members have epochs. Raises ``BrokerError``."""
-    _check(groups, api, broker)
+    for group in groups:
+        if group.error_code:
+            location = f"{kind.title()}GroupDescribe of group {quote(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, location, group.error_message)
+    if kind == _STREAMS:
+        return _streams_groups(broker, groups, net)
     return {
         group.group_id: GroupDescription(
-            group.group_state, group.assignor_name, tuple(map(_with_epoch, group.members))
+            group.group_state,
+            group.assignor_name,
+            tuple(_assigned(member, _partitions_of(member.assignment)) for member in group.members),
         )
         for group in groups
     }
 
 
-def _check(
-    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup | DescribedStreamsGroup],
-    api: str,
-    broker: Broker,
-) -> None:
-    for group in groups:
-        if group.error_code:
-            location = f"{api} of group {quote(group.group_id)} on {broker}"
-            raise broker_error(group.error_code, location, group.error_message)
-
-
-def _with_epoch(member: ConsumerGroupMember | ShareGroupMember) -> Member:
+def _assigned(
+    member: ConsumerGroupMember | ShareGroupMember | StreamsGroupMember,
+    assignment: tuple[TopicPartition, ...] | None,
+) -> Member:
     return Member(
         member.member_id,
-        member.instance_id if isinstance(member, ConsumerGroupMember) else None,
+        None if isinstance(member, ShareGroupMember) else member.instance_id,
         member.client_id,
         member.client_host,
         member.member_epoch,
-        _partitions_of(member.assignment),
+        assignment,
     )
 
 
@@ -396,19 +321,19 @@ def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
     )
 
 
-def _streams_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
-    """Streams groups; empty if the broker does not describe them (before 4.2)."""
-    try:
-        request = StreamsGroupDescribeRequest(group_ids=tuple(ids))
-        response: StreamsGroupDescribeResponse = ask_coordinator(broker, request, net)
-    except UnsupportedVersionError:
-        return {}
-    _check(response.groups, "StreamsGroupDescribe", broker)
-    topics = {
-        topic for group in response.groups for item in (group.inputs() or {}).values() for topic in item
-    }
+def _streams_groups(
+    broker: Broker, groups: Sequence[DescribedStreamsGroup], net: NetOptions
+) -> dict[str, GroupDescription]:
+    topics = {topic for group in groups for item in (group.inputs() or {}).values() for topic in item}
     counts = _partition_counts(broker, sorted(topics), net) if topics else {}
-    return {group.group_id: _streams(group, counts) for group in response.groups}
+    return {
+        group.group_id: GroupDescription(
+            group.group_state,
+            "",
+            tuple(_assigned(member, _tasks(member, group.inputs(), counts)) for member in group.members),
+        )
+        for group in groups
+    }
 
 
 def _partition_counts(broker: Broker, topics: Sequence[str], net: NetOptions) -> dict[str, int]:
@@ -422,62 +347,27 @@ def _partition_counts(broker: Broker, topics: Sequence[str], net: NetOptions) ->
     return {topic.name or "": len(topic.partitions) for topic in response.topics}
 
 
-def _streams(group: DescribedStreamsGroup, counts: Mapping[str, int]) -> GroupDescription:
-    inputs = group.inputs()
-
-    def assignment(member: StreamsGroupMember) -> tuple[TopicPartition, ...] | None:
-        if inputs is None:
-            return None
-        result = {
-            TopicPartition(topic, partition)
-            for tasks in member.assignment.active_tasks
-            for topic in inputs.get(tasks.subtopology_id, ())
-            for partition in tasks.partitions
-            if partition < counts.get(topic, 0)
-        }
-        return tuple(sorted(result))
-
-    members = (
-        Member(
-            item.member_id,
-            item.instance_id,
-            item.client_id,
-            item.client_host,
-            item.member_epoch,
-            assignment(item),
-        )
-        for item in group.members
-    )
-    return GroupDescription(group.group_state, "", tuple(members))
+def _tasks(
+    member: StreamsGroupMember, inputs: Mapping[str, Sequence[str]] | None, counts: Mapping[str, int]
+) -> tuple[TopicPartition, ...] | None:
+    """The partitions that the tasks of a member read; None while the topology is unknown."""
+    if inputs is None:
+        return None
+    result = {
+        TopicPartition(topic, partition)
+        for tasks in member.assignment.active_tasks
+        for topic in inputs.get(tasks.subtopology_id, ())
+        for partition in tasks.partitions
+        if partition < counts.get(topic, 0)
+    }
+    return tuple(sorted(result))
 
 
-_ASKING: Final = {_CONSUMER: _consumer_groups, _SHARE: _share_groups, _STREAMS: _streams_groups}
-
-
-def _offsets(
-    broker: Broker, ids: Sequence[str], net: NetOptions
-) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+def _offsets(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, Committed]:
     with POOL.lend(broker, net.connection) as client:
         requests = [OffsetFetchRequest.for_group(item, None) for item in ids]
         responses: list[OffsetFetchResponse] = [item.body for item in client.pipeline(requests)]
     return {
-        group_id: _read_committed(group_id, response, broker)
+        group_id: read_committed(response.group_of(group_id), broker)
         for group_id, response in zip(ids, responses, strict=True)
     }
-
-
-def _read_committed(
-    group_id: str, response: OffsetFetchResponse, broker: Broker
-) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
-    group, location = response.group_of(group_id), f"OffsetFetch of group {quote(group_id)} on {broker}"
-    if group.error_code:
-        raise broker_error(group.error_code, location)
-    result: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
-    for topic in group.topics:
-        for part in topic.partitions:
-            tp = TopicPartition(topic.name, part.partition_index)
-            if part.error_code:
-                raise broker_error(part.error_code, f"{location}, {tp}")
-            if part.committed_offset >= 0:
-                result[tp] = part
-    return result

@@ -39,18 +39,19 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import cluster_of
-from ..cluster.v07.membership import GroupMembership, join
-from ..cluster.v07.owned_partition import OwnedPartition, abandoned_text
 from ..errors import LOG, DiscoveryError, UnknownTopicError, counted, quote
 from ..model import PartitionBounds, TopicPartition
 from ..net.retry import call_with_retries
 from ..options import EARLIEST, ReadOptions, StreamOptions
 from .stream import StreamPlanner, bounds_of
 from .stream_offsets import Offsets, Position
+
+if TYPE_CHECKING:
+    from ..cluster.v07.member import Member, OwnedPartition
 
 T = TypeVar("T")
 
@@ -65,7 +66,6 @@ class GroupPlanner:
     def __init__(
         self,
         options: StreamOptions,
-        member: GroupMembership | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -79,7 +79,7 @@ class GroupPlanner:
         # group first.
         impatient = replace(options.read, planning_retry=options.read.planning_retry.impatient)
         self._plan = StreamPlanner(replace(options, read=impatient), clock=clock, sleep=sleep)
-        self._member = member or join(options.read)
+        self._member = join(options.read)
         self._await_settled = partial(await_settled, self._member, options.read, clock=clock, sleep=sleep)
         self._read_as: dict[TopicPartition, OwnedPartition] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -118,7 +118,7 @@ class GroupPlanner:
 
         The call means that everything up to ``start`` is finished. A consumer that is asked to leave the
         group commits ``start`` and leaves: the end then has no partitions, and no batch follows. Raises as
-        ``StreamPlanner.next`` and ``GroupMembership.hold`` do.
+        ``StreamPlanner.next`` and ``Member.hold`` do.
         """
         if self._has_left:
             return start
@@ -253,12 +253,28 @@ class GroupPlanner:
         self._member.close()
 
 
+def join(options: ReadOptions) -> Member:
+    """Join the group of the options, which have ``groupMembership=join``."""
+    # A process that joins no group does not import the ZooKeeper client.
+    from ..cluster.v07.member import Member
+
+    assert options.membership is not None
+    return Member(
+        options.discovery,
+        options.membership.group,
+        options.selection.subscribe,
+        options.membership.thread_count,
+        options.planning_retry,
+        options.net.known.discovery_timeout_s,
+    )
+
+
 #: Seconds between two checks for partitions that other members have given up.
 _PAUSE_S: Final = 0.1
 
 
 def await_settled(
-    member: GroupMembership,
+    member: Member,
     options: ReadOptions,
     *,
     needs_all: bool,
@@ -270,7 +286,7 @@ def await_settled(
 
     ``needs_all`` is for a read that ends, whose success means that the share of each member was read. Such a
     read also waits until brokers have registered all topics, and until no node keeps partitions from every
-    reader. Raises as ``GroupMembership.hold`` does. With ``needs_all`` it also raises ``UnknownTopicError``
+    reader. Raises as ``Member.hold`` does. With ``needs_all`` it also raises ``UnknownTopicError``
     for a topic without brokers, and ``DiscoveryError`` for a node that still keeps partitions (both fatal).
     """
     retry_timeout_s = options.planning_retry.retry_timeout_s
@@ -290,6 +306,8 @@ def await_settled(
             "brokers"
         )
     if abandoned:
+        from ..cluster.v07.member import abandoned_text
+
         raise DiscoveryError(
             f"{abandoned_text(options.group_id or '', abandoned)} (waited {retry_timeout_s:g} s, option "
             "brokerDownTimeout)"

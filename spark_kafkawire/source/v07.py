@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from ..cluster.v07.membership import GroupMembership, ask_to_leave, join
-from ..cluster.v07.owned_partition import OwnedPartition
 from ..errors import DiscoveryError, OptionError, quote
 from ..model import TopicPartition
 from ..options import EARLIEST, StreamOptions
-from ..planner.v07 import ask_owned_bounds, await_settled
+from ..planner.v07 import ask_owned_bounds, await_settled, join
 from .edge import edge
 from .schema import plan_columns
 from .spark_versions import offsets_of_progress
@@ -28,6 +26,8 @@ from .stream_reader import CONSUMER_MARK
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
+
+    from ..cluster.v07.member import Member, OwnedPartition
 
 
 #: Options that the group replaces.
@@ -63,7 +63,7 @@ class GroupRead:
             raise OptionError(
                 "option groupMembership: GroupRead always joins a group; remove the option, or set it to join"
             )
-        self._member: GroupMembership | None = None
+        self._member: Member | None = None
         self._owned: dict[TopicPartition, OwnedPartition] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -105,7 +105,7 @@ class GroupRead:
         finally:
             self._member.close()
 
-    def _commit(self, member: GroupMembership) -> None:
+    def _commit(self, member: Member) -> None:
         lost = member.commit({tp: (offset, self._owned[tp]) for tp, offset in self._ends.items()})
         if lost:
             raise DiscoveryError(
@@ -158,6 +158,8 @@ def stop_between_batches(query: RunningQuery, options: Mapping[str, str], timeou
     its consumer, so the function waits until a query has finished a batch. Raises ``OptionError``, and
     ``DiscoveryError`` where ZooKeeper does not answer (both fatal).
     """
+    from ..cluster.v07.groups import ask_to_leave
+
     read = StreamOptions.parse(options).read
     if read.membership is None:
         raise OptionError(
@@ -168,7 +170,7 @@ def stop_between_batches(query: RunningQuery, options: Mapping[str, str], timeou
     while query.isActive and time.monotonic() < deadline_s:
         if consumers := _consumers(query.lastProgress, f"{read.membership.group}_"):
             left_s = max(deadline_s - time.monotonic(), 0.0)
-            has_left = ask_to_leave(read, consumers, left_s)
+            has_left = ask_to_leave(read.discovery, left_s, read.membership.group, consumers)
             if has_left:
                 query.stop()
             return has_left

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafkawire.cluster.v07 import member as member_module
-from spark_kafkawire.cluster.v07.member import Member
-from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
+from spark_kafkawire.cluster.v07.member import Member, OwnedPartition
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import Discovery

@@ -81,7 +81,6 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
 
 from .groups import CONSUMERS, leaving_path, offset_of, offset_path
-from .owned_partition import OwnedPartition, abandoned_text
 from .view import TOPICS, partition_counts
 from .zookeeper_client import (
     Handler,
@@ -106,6 +105,26 @@ LOOK_PAUSE_S: Final = 0.2
 LOOK_TIMEOUT_S: Final = 10.0
 #: Seconds to wait for another owner before a warning, and between two warnings.
 WARN_AFTER_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPartition:
+    """A partition that a member owns.
+
+    ``number`` differs each time that the member claims the partition, because other members may have read it
+    in between. ``offset`` is the committed offset at that time, None if the group has never committed one.
+    """
+
+    partition: TopicPartition
+    number: int
+    offset: int | None
+
+
+def abandoned_text(group: str, abandoned: Sequence[str]) -> str:
+    """A message about nodes of a group that keep partitions from every reader, a line in ``abandoned`` for
+    each node."""
+    more = f" (the first of {len(abandoned)} such nodes)" if len(abandoned) > 1 else ""
+    return f"group {quote(group)}: {abandoned[0]}{more}; remove such a node if its consumer is gone for good"
 
 
 class Member:
@@ -294,10 +313,7 @@ class MemberSession:
         self._warnings = LastWarning()
         hosts = 2 + (discovery.zookeeper_connect or "").count(",")
         self._client: Any = new_client(
-            discovery,
-            SESSION_TIMEOUT_S * hosts,
-            Handler(self._warnings),
-            self._warnings,
+            discovery, SESSION_TIMEOUT_S * hosts, Handler(self._warnings), self._warnings
         )
         #: Number of sessions that were lost, with all of their ephemeral nodes.
         self.lost_count = 0
@@ -434,7 +450,11 @@ class Ownership:
         }
         there = set(topics)
         topics = [topic for topic in self._topics if topic in there]
-        counts = {paths[path]: self._counts(path, node.data, topics) for path, node in nodes.items()}
+        counts: dict[str, dict[str, int]] = {}
+        for path, node in nodes.items():
+            # Topics that it reads besides do not matter here, and a filter may match any number of them.
+            of_all = thread_counts(path, node.data, topics)
+            counts[paths[path]] = {topic: of_all[topic] for topic in topics if topic in of_all}
         self._without_session = [
             f"node {printable(path)} registers a consumer but belongs to no ZooKeeper session: the "
             "partitions of that consumer are not read"
@@ -455,12 +475,6 @@ class Ownership:
                     "bytes, which is too much for a group: stop the program that wrote them"
                 )
             yield node
-
-    def _counts(self, path: str, data: bytes, topics: Sequence[str]) -> dict[str, int]:
-        """Numbers of threads of a consumer for ``topics``. Topics that it reads besides do not matter here,
-        and a filter may match any number of them."""
-        counts = thread_counts(path, data, topics)
-        return {topic: counts[topic] for topic in topics if topic in counts}
 
     def _give_up(self, tree: Tree, partitions: Sequence[TopicPartition]) -> None:
         """Give up partitions, except for those that are held."""

@@ -20,13 +20,13 @@ from spark_kafkawire.cluster.v07.member import (
     THREADS_COUNT_MAX,
     GroupView,
     Member,
+    OwnedPartition,
     assignment,
     java_order,
     subscription,
     thread_counts,
     threads_of,
 )
-from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
 from spark_kafkawire.cluster.v07.zookeeper_client import NODE_BYTES_MAX, SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import (
     MESSAGE_SIZE_MAX,

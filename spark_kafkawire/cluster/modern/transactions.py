@@ -40,7 +40,7 @@ from spark_kafkawire.protocol.modern.group_offsets import (
     Coordinator,
     FindCoordinatorRequest,
 )
-from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, with_names
 from spark_kafkawire.protocol.modern.transactions import (
     END_TXN,
@@ -49,7 +49,6 @@ from spark_kafkawire.protocol.modern.transactions import (
     SECOND_PROTOCOL_SINCE,
     TXN_OFFSET_COMMIT,
     AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
@@ -110,13 +109,12 @@ class Transactions:
 
     def begin(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> Transaction:
         """Take over an id: its open transaction is aborted, and its previous producer is fenced."""
-        return self._begun(
-            InitProducerIdRequest(
-                transactional_id=transactional_id,
-                transaction_timeout_ms=timeout_ms,
-                enable_2pc=two_phase_commit,
-            )
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, enable_2pc=two_phase_commit
         )
+        who, place = _coordinator_of(transactional_id), f"InitProducerId of {quote(transactional_id)}"
+        result, version = self._coordinators.ask(who, request, place)
+        return Transaction(transactional_id, result.producer_id, result.producer_epoch, version)
 
     def fence(
         self, fenced: Sequence[str | Transaction], timeout_ms: int, within: Deadline
@@ -139,17 +137,11 @@ class Transactions:
                 producer_epoch=who.epoch,
             )
 
-        def refusal_of(
-            response: InitProducerIdResponse, who: FindCoordinatorRequest, broker: Broker | None
-        ) -> KafkaWireError | None:
-            location = f"InitProducerId of {quote(who.key)} on {broker}"
-            return broker_error(response.error_code, location) if response.error_code else None
-
         requests = [fence(item) for item in fenced]
         questions = [(_coordinator_of(str(item.transactional_id)), item) for item in requests]
         # A coordinator that takes longer does not answer: another one may take its place.
         round_s = timeout_ms / 1000 + _ANSWER_S
-        return self._coordinators.ask_until(questions, refusal_of, within, round_s)
+        return self._coordinators.ask_until(questions, "InitProducerId", within, round_s)
 
     def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions before they are written to. In version 2 the first batch adds its partition
@@ -167,21 +159,27 @@ class Transactions:
             v3_and_below_topics=tuple(topics),
         )
 
-        def added(response: AddPartitionsToTxnResponse, responder: Responder) -> None:
+        def codes(response: AddPartitionsToTxnResponse) -> Codes:
             for topic in response.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
-                    location = f"AddPartitionsToTxn of {quote(transaction.id)} on {responder.broker}"
-                    partition = TopicPartition(topic.name, part.partition_index)
-                    refuse(part.partition_error_code, f"{location}, {partition}")
+                    yield part.partition_error_code, TopicPartition(topic.name, part.partition_index)
 
-        self._coordinators.ask(_coordinator_of(transaction.id), request, added)
+        place = f"AddPartitionsToTxn of {quote(transaction.id)}"
+        self._coordinators.ask(_coordinator_of(transaction.id), request, place, codes)
 
     def commit_offsets(
         self, transaction: Transaction, group_id: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> None:
         """Commit offsets of a group, each with a metadata text, as part of the transaction."""
         if transaction.version == 1:
-            self._add_group(transaction, group_id)
+            added = AddOffsetsToTxnRequest(
+                transactional_id=transaction.id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.epoch,
+                group_id=group_id,
+            )
+            place = f"AddOffsetsToTxn of {quote(transaction.id)}"
+            self._coordinators.ask(_coordinator_of(transaction.id), added, place)
         ids = self._metadata.known_ids({tp.topic for tp in offsets})
         topics = [
             TxnOffsetCommitTopic(
@@ -207,25 +205,20 @@ class Transactions:
             transaction_version=transaction.version,
         )
 
-        def committed(response: TxnOffsetCommitResponse, responder: Responder) -> None:
+        def codes(response: TxnOffsetCommitResponse) -> Codes:
             for topic in with_names(response.topics, request.topics):
                 for part in topic.partitions:
-                    location = f"TxnOffsetCommit of {quote(transaction.id)} on {responder.broker}"
-                    partition = TopicPartition(topic.name, part.partition_index)
-                    refuse(part.error_code, f"{location}, {partition}")
+                    yield part.error_code, TopicPartition(topic.name, part.partition_index)
 
-        self._coordinators.ask(FindCoordinatorRequest.for_group(group_id), request, committed)
+        who, place = FindCoordinatorRequest.for_group(group_id), f"TxnOffsetCommit of {quote(transaction.id)}"
+        self._coordinators.ask(who, request, place, codes)
 
     def end(self, transaction: Transaction, *, committed: bool) -> Transaction:
         """Commit or abort; repeating it has no effect. Returns the identity of the next transaction of the
         id."""
-        request = _end_request(transaction, committed)
-
-        def ended(response: EndTxnResponse, responder: Responder) -> Transaction:
-            refuse(response.error_code, f"EndTxn of {quote(transaction.id)} on {responder.broker}")
-            return _next_of(transaction, response)
-
-        return self._coordinators.ask(_coordinator_of(transaction.id), request, ended)
+        request, place = _end_request(transaction, committed), f"EndTxn of {quote(transaction.id)}"
+        response, _ = self._coordinators.ask(_coordinator_of(transaction.id), request, place)
+        return _next_of(transaction, response)
 
     def end_many(
         self, transactions: Sequence[Transaction], *, committed: bool
@@ -237,20 +230,22 @@ class Transactions:
         return {
             item: _next_of(item, response)
             for item, response in zip(transactions, responses, strict=True)
-            if response is not None and not response.error_code
+            if not isinstance(response, KafkaWireError) and not response.error_code
         }
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Describe a transactional id, by its coordinator; needs Kafka 3.0 or later."""
         request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
-
-        def described(response: DescribeTransactionsResponse, responder: Responder) -> DescribedTransaction:
-            [result] = response.transaction_states
-            location = f"DescribeTransactions of {quote(transactional_id)} on {responder.broker}"
-            refuse(result.error_code, location)
-            return result
-
-        return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
+        place = f"DescribeTransactions of {quote(transactional_id)}"
+        response: DescribeTransactionsResponse
+        response, _ = self._coordinators.ask(
+            _coordinator_of(transactional_id),
+            request,
+            place,
+            lambda response: [(state.error_code, None) for state in response.transaction_states],
+        )
+        [result] = response.transaction_states
+        return result
 
     def described(
         self, transactional_ids: Sequence[str], within: Deadline | None = None
@@ -356,31 +351,6 @@ class Transactions:
         if result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             refuse(result.error_code, "ListTransactions of all brokers")
 
-    def _begun(self, request: InitProducerIdRequest) -> Transaction:
-        id_ = request.transactional_id
-        assert id_ is not None
-
-        def begun(response: InitProducerIdResponse, responder: Responder) -> Transaction:
-            refuse(response.error_code, f"InitProducerId of {quote(id_)} on {responder.broker}")
-            return Transaction(
-                id_, response.producer_id, response.producer_epoch, responder.transaction_version
-            )
-
-        return self._coordinators.ask(_coordinator_of(id_), request, begun)
-
-    def _add_group(self, transaction: Transaction, group_id: str) -> None:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=transaction.id,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.epoch,
-            group_id=group_id,
-        )
-
-        def added(response: AddOffsetsToTxnResponse, responder: Responder) -> None:
-            refuse(response.error_code, f"AddOffsetsToTxn of {quote(transaction.id)} on {responder.broker}")
-
-        self._coordinators.ask(_coordinator_of(transaction.id), request, added)
-
     def _list_by(
         self, broker: Broker, request: ListTransactionsRequest, pattern: str | None, within: Deadline | None
     ) -> Sequence[ListedTransaction]:
@@ -412,7 +382,6 @@ def _end_request(transaction: Transaction, committed: bool) -> EndTxnRequest:
 
 
 def _next_of(transaction: Transaction, response: EndTxnResponse) -> Transaction:
-    """The identity of the next transaction of the same id."""
     if transaction.version == 1:
         return transaction
     return replace(transaction, producer_id=response.producer_id, epoch=response.producer_epoch)
@@ -436,20 +405,12 @@ _ROUND_WAIT_MAX_S: Final = 1.0
 _SECOND_PROTOCOL: Final = ((END_TXN, SECOND_PROTOCOL_SINCE), (TXN_OFFSET_COMMIT, 5))
 
 
-@dataclass(frozen=True, slots=True)
-class Responder:
-    """The broker that responded, and the version of transactions that begin there now."""
-
-    broker: Broker
-    transaction_version: int
+#: Error codes in a response, each with its partition if it is of one.
+Codes = Iterable[tuple[int, TopicPartition | None]]
 
 
 class Coordinators:
-    """Coordinators of one cluster. Thread-safe.
-
-    All methods raise ``BrokerError`` with the error code of the broker, and when the retries are used up that
-    or a ``TransportError``; ``UnsupportedVersionError`` (fatal) with brokers before Kafka 0.11.
-    """
+    """Coordinators of one cluster. Thread-safe. All methods raise as those of ``Transactions`` do."""
 
     def __init__(self, metadata: Metadata, net: NetOptions) -> None:
         self._metadata = metadata
@@ -476,17 +437,28 @@ class Coordinators:
                     self._known[who] = Broker(result.node_id, result.host, result.port)
         return refused
 
-    def ask(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, Responder], T]) -> T:
-        """Send a request to the coordinator of a group or transactional id, and ``read`` the response. The
-        coordinator is looked up again if it has moved or does not answer."""
+    def ask(
+        self,
+        who: FindCoordinatorRequest,
+        request: object,
+        place: str,
+        codes: Callable[[Any], Codes] = lambda response: [(response.error_code, None)],
+    ) -> tuple[Any, int]:
+        """Send a request to the coordinator of a group or transactional id, which is looked up again if it
+        has moved or does not answer. ``codes`` are the error codes of a response.
 
-        def asked() -> T:
+        Returns the response, and the version of transactions that begin there now."""
+
+        def asked() -> tuple[Any, int]:
             with POOL.lend(self.of(who), self._net.connection) as client:
                 response = client.request(request)
-                responder = Responder(client.broker, _transaction_version(client))
-            return read(response, responder)
+                version = _transaction_version(client)
+            for code, partition in codes(response):
+                location = f"{place} on {client.broker}"
+                refuse(code, location if partition is None else f"{location}, {partition}")
+            return response, version
 
-        def once() -> T:
+        def once() -> tuple[Any, int]:
             try:
                 return _await_previous(asked)
             except KafkaWireError as error:
@@ -495,33 +467,27 @@ class Coordinators:
 
         return call_with_retries(once, self._net.request_retry)
 
-    def ask_many(self, questions: Sequence[tuple[FindCoordinatorRequest, object]]) -> list[Any | None]:
-        """Send many repeatable requests to their coordinators in parallel, pipelined on each connection.
-        Returns the responses in the order of the requests; nothing is retried, and a missing response is
-        None."""
-        responses = self._ask_once(questions, None)
-        return [None if isinstance(item, KafkaWireError) else item for item in responses]
-
     def ask_until(
         self,
         questions: Sequence[tuple[FindCoordinatorRequest, object]],
-        refusal_of: Callable[[Any, FindCoordinatorRequest, Broker | None], KafkaWireError | None],
+        api: str,
         within: Deadline,
         round_s: float,
     ) -> list[KafkaWireError | None]:
         """Send many repeatable requests as ``ask_many``, and those that fail with a retriable error again in
-        further rounds, ``within`` one deadline. A round takes ``round_s`` seconds at most.
-
-        ``refusal_of`` returns the error of a response, from whom the request is about and its coordinator.
-        Returns the last error of each request, None for those that succeeded."""
+        further rounds, ``within`` one deadline. A round takes ``round_s`` seconds at most. Returns the last
+        error of each request, None for those that succeeded."""
         errors: list[KafkaWireError | None] = [None] * len(questions)
         left: Sequence[int] = range(len(questions))
         for attempt in itertools.count(1):
             asked = [questions[index] for index in left]
-            for index, response in zip(left, self._ask_once(asked, within.sooner(round_s)), strict=True):
-                who = questions[index][0]
-                is_error = isinstance(response, KafkaWireError)
-                error = response if is_error else refusal_of(response, who, self._known.get(who))
+            for index, response in zip(left, self.ask_many(asked, within.sooner(round_s)), strict=True):
+                who, error = questions[index][0], None
+                if isinstance(response, KafkaWireError):
+                    error = response
+                elif response.error_code:
+                    location = f"{api} of {quote(who.key)} on {self._known.get(who)}"
+                    error = broker_error(response.error_code, location)
                 if error is not None:
                     self._forget_moved(who, error)
                 errors[index] = error
@@ -531,10 +497,12 @@ class Coordinators:
             time.sleep(min(_ROUNDS.wait_s(attempt, random.random()), _ROUND_WAIT_MAX_S, within.left_s))
         return errors
 
-    def _ask_once(
-        self, questions: Sequence[tuple[FindCoordinatorRequest, object]], within: Deadline | None
+    def ask_many(
+        self, questions: Sequence[tuple[FindCoordinatorRequest, object]], within: Deadline | None = None
     ) -> list[Any]:
-        """The responses of one round, and in place of a missing response its error."""
+        """Send many repeatable requests to their coordinators in parallel, pipelined on each connection.
+        Returns the responses in the order of the requests, and in place of a missing one its error; nothing
+        is retried."""
         try:
             not_found = self.locate((who for who, _ in questions), within)
         except KafkaWireError as error:
@@ -604,10 +572,10 @@ def _await_previous(asked: Callable[[], T]) -> T:
         time.sleep(_ENDING_POLL_S)
 
 
-def refuse(code: int, place: str, reason: str | None = None) -> None:
+def refuse(code: int, place: str) -> None:
     """Raise the ``BrokerError`` of an error code; 0 is no error."""
     if code:
-        raise broker_error(code, place, reason)
+        raise broker_error(code, place)
 
 
 def _transaction_version(client: Client) -> int:

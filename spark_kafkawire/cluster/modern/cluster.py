@@ -37,7 +37,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
 
 from ..asking import side_by_side
 from ..topic_names import NAMES_COUNT_MAX, unknown_topics
-from .list_offsets import all_bounds, list_offsets, record_times, request_of
+from .list_offsets import all_bounds, end_offsets, list_offsets, record_times, request_of
 from .metadata import Metadata
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ class ModernCluster:
         """Return None: a record begins at every offset."""
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(partitions, LATEST_TIMESTAMP)
-        [result] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)
-        return result
+        return end_offsets(self._metadata, partitions, self._net, READ_UNCOMMITTED)
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         asked = dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)

@@ -75,10 +75,7 @@ def committed_offsets(
 
 
 def all_committed(
-    metadata: Metadata,
-    group_id: str,
-    net: NetOptions,
-    stable_in: Collection[TopicPartition] | None = None,
+    metadata: Metadata, group_id: str, net: NetOptions, stable_in: Collection[TopicPartition] | None = None
 ) -> Committed:
     """Committed offsets of a group in all partitions that have one, with their metadata texts.
 

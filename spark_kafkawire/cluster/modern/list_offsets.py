@@ -132,7 +132,12 @@ def _ask_until_all_answer(
     """Responses to each of ``asked``; a response with an accepted error code counts as an answer."""
     result: list[dict[TopicPartition, ListOffsetsPartitionResponse]] = [{} for _ in asked]
     attempts = Attempts(net.request_retry)
-    while any(pending := [_without(*pair) for pair in zip(asked, result, strict=True)]):
+    while any(
+        pending := [
+            {tp: time for tp, time in times.items() if tp not in there}
+            for times, there in zip(asked, result, strict=True)
+        ]
+    ):
         failures = []
         for (index, tp), outcome in _ask_once(metadata, pending, net, isolation_level).items():
             if isinstance(outcome, BrokerError) and outcome.code in accepted_codes:
@@ -147,10 +152,6 @@ def _ask_until_all_answer(
     return [{tp: responses[tp] for tp in times} for times, responses in zip(asked, result, strict=True)]
 
 
-def _without(times: Timestamps, result: Mapping[TopicPartition, object]) -> Timestamps:
-    return {tp: time for tp, time in times.items() if tp not in result}
-
-
 def _ask_once(
     metadata: Metadata, pending: Sequence[Timestamps], net: NetOptions, isolation_level: int
 ) -> _Answers:
@@ -163,23 +164,20 @@ def _ask_once(
             by_broker[leaders[partition].broker][index][partition] = time
 
     def question(broker: Broker) -> _Answers:
+        own = by_broker[broker]
         try:
-            return dict(_answers(broker, by_broker[broker], epochs, net, isolation_level))
+            return dict(_answers(broker, own, epochs, net, isolation_level))
         except KafkaWireError as error:
-            partitions = [(index, tp) for index, times in enumerate(by_broker[broker]) for tp in times]
-            return dict.fromkeys(partitions, _locate_error(error, partitions[0][1]))
+            partitions = [(index, tp) for index, times in enumerate(own) for tp in times]
+            if isinstance(error, ConnectFailed):  # the broker advertised the address, and not the user
+                error = error.locate(
+                    f"the leader of {partitions[0][1]}, at the address that brokers advertise "
+                    "(advertised.listeners)"
+                )
+            return dict.fromkeys(partitions, error)
 
     answers = side_by_side(by_broker, question)
     return {key: outcome for of_broker in answers.values() for key, outcome in of_broker.items()}
-
-
-def _locate_error(error: KafkaWireError, partition: TopicPartition) -> KafkaWireError:
-    """Add to a failed connection that the broker advertised the address, and not the user."""
-    if not isinstance(error, ConnectFailed):
-        return error
-    return error.locate(
-        f"the leader of {partition}, at the address that brokers advertise (advertised.listeners)"
-    )
 
 
 def _answers(
@@ -189,65 +187,46 @@ def _answers(
     net: NetOptions,
     isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
-    places = [index for index, times in enumerate(asked) if times]
+    indexes = [index for index, times in enumerate(asked) if times]
+    requests = [request_of(asked[index], epochs, isolation_level, net) for index in indexes]
     location = net.connection.place(broker)
-    responses = _responses(
-        broker, [request_of(asked[index], epochs, isolation_level, net) for index in places], net
-    )
-    for index, response in zip(places, responses, strict=True):
-        partitions = _partitions(response)
-        for partition in asked[index]:
-            result = partitions[partition]
-            yield (
-                (index, partition),
-                _describe_refusal(partition, location, result.error_code) if result.error_code else result,
-            )
-
-
-def _describe_refusal(partition: TopicPartition, place: str, code: int) -> BrokerError:
-    return broker_error(code, f"ListOffsets of {partition} on {place}")
+    for index, response in zip(indexes, _responses(broker, requests, net), strict=True):
+        for topic in response.topics:
+            for part in topic.partitions:
+                tp, code = TopicPartition(topic.name, part.partition_index), part.error_code
+                refusal = broker_error(code, f"ListOffsets of {tp} on {location}") if code else None
+                yield (index, tp), refusal or part
 
 
 def _responses(
     broker: Broker, requests: Sequence[ListOffsetsRequest], net: NetOptions
 ) -> list[ListOffsetsResponse]:
+    times = {part.timestamp for item in requests for topic in item.topics for part in topic.partitions}
     with POOL.lend(broker, net.connection) as client:
         version = client.version_of(LIST_OFFSETS)
-        if version == 0 and any(map(_asks_for_time, requests)):
+        if version == 0 and max(times) >= 0:
             raise UnsupportedVersionError(
                 f"{broker} is older than Kafka 0.10.1 and cannot find offsets by timestamp: "
                 "give offsets instead"
             )
-        if version < MAX_TIMESTAMP_SINCE and any(map(_asks_for_youngest, requests)):
+        if version < MAX_TIMESTAMP_SINCE and MAX_TIMESTAMP in times:
             raise UnsupportedVersionError(
                 f"{broker} is older than Kafka 3.0 and cannot find its youngest records; upgrade it"
             )
-        if version < EARLIEST_LOCAL_SINCE:
+        if version < EARLIEST_LOCAL_SINCE and EARLIEST_LOCAL_TIMESTAMP in times:
             requests = [_without_tiers(request) for request in requests]
         return [response.body for response in client.pipeline(requests)]
 
 
-def _asks_for_time(request: ListOffsetsRequest) -> bool:
-    return any(partition.timestamp >= 0 for topic in request.topics for partition in topic.partitions)
-
-
-def _asks_for_youngest(request: ListOffsetsRequest) -> bool:
-    return any(part.timestamp == MAX_TIMESTAMP for topic in request.topics for part in topic.partitions)
-
-
 def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
     """The request for brokers without tiered storage."""
-    if all(
-        part.timestamp != EARLIEST_LOCAL_TIMESTAMP for topic in request.topics for part in topic.partitions
-    ):
-        return request
-    topics = tuple(
-        replace(
-            topic, partitions=tuple(replace(part, timestamp=EARLIEST_TIMESTAMP) for part in topic.partitions)
-        )
-        for topic in request.topics
-    )
-    return replace(request, topics=topics)
+
+    def asked(part: ListOffsetsPartition) -> ListOffsetsPartition:
+        is_local = part.timestamp == EARLIEST_LOCAL_TIMESTAMP
+        return replace(part, timestamp=EARLIEST_TIMESTAMP) if is_local else part
+
+    topics = (replace(topic, partitions=tuple(map(asked, topic.partitions))) for topic in request.topics)
+    return replace(request, topics=tuple(topics))
 
 
 def request_of(
@@ -267,11 +246,3 @@ def request_of(
         topics=tuple(topics),
         timeout_ms=round(_REMOTE_SHARE * net.request_timeout_s * 1000),
     )
-
-
-def _partitions(response: ListOffsetsResponse) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    return {
-        TopicPartition(topic.name, partition.partition_index): partition
-        for topic in response.topics
-        for partition in topic.partitions
-    }

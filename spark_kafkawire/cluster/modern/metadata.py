@@ -64,6 +64,8 @@ KNOWN_TRIED_MAX: Final = 3
 _KIND_REQUESTS_MAX: Final = 3
 #: Codes of a server that is not, or not any more, a broker of the cluster.
 _WRONG_SERVER: Final = frozenset((ErrorCode.REBOOTSTRAP_REQUIRED, ErrorCode.INCONSISTENT_CLUSTER_ID))
+#: Errors of a partition that temporarily has no leader.
+_ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
 #: First version of Metadata that can ask for a topic without creating it.
 _WITHOUT_CREATING_SINCE: Final = 4
 
@@ -217,12 +219,7 @@ class Metadata:
         Raises ``UnknownTopicError`` (fatal).
         """
         names = sorted(set(topics))
-        metadata_retried(
-            lambda within: self._ask_topics(names, within),
-            self._net,
-            within,
-            is_created=are_created,
-        )
+        self._retry(lambda within: self._ask_topics(names, within), within, are_created=are_created)
 
     def forget(self, topic: str) -> None:
         """Discard the cached metadata of a topic, so that its next use requests it again."""
@@ -251,8 +248,43 @@ class Metadata:
         """Connect to a broker and learn its API versions, without another request."""
         self._retry(lambda within: self._ask(lambda client: client.broker, within))
 
-    def _retry(self, attempt: Callable[[Deadline | None], T], within: Deadline | None = None) -> T:
-        return metadata_retried(attempt, self._net, within)
+    def _retry(
+        self,
+        attempt: Callable[[Deadline | None], T],
+        within: Deadline | None = None,
+        *,
+        are_created: bool = False,
+    ) -> T:
+        """Run an attempt until it succeeds or its retries are used up.
+
+        An election may take at least the time of one request. An unknown topic is retried as often as the
+        retries allow, or like an election if topics ``are_created`` just now: brokers learn of them a moment
+        later. Other errors are retried for the whole retry time. Until a server of the cluster has answered,
+        an attempt gets the deadline of the first contact, then ``within``.
+
+        Raises the last error; ``UnknownTopicError`` (fatal) if no broker knows the topic.
+        """
+        others, elections = Attempts(self._net.retry), Attempts(self._net.request_retry)
+        unknown_topics = elections if are_created else Attempts(self._net.retry.impatient)
+        bootstrap = self._net.retry.bootstrap
+        with bootstrap.reaching() as contact:
+            while True:
+                try:
+                    result = attempt(within if contact is None or bootstrap.is_answered else contact)
+                except KafkaWireError as error:
+                    code = error.code if isinstance(error, BrokerError) else None
+                    is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    attempts = elections if code in _ELECTION_CODES else others
+                    try:
+                        (unknown_topics if is_unknown else attempts).failed(error, within)
+                    except BrokerError as last:
+                        if last.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                            raise
+                        raise UnknownTopicError(str(last)) from last
+                else:
+                    others.note_progress()
+                    elections.note_progress()
+                    return result
 
     def _topic(self, name: str, within: Deadline | None) -> Topic:
         return self._topics.get(name) or self._ask_topics([name], within)[name]
@@ -501,58 +533,3 @@ def refuse_other_id(topic: str, known: uuid.UUID, found: uuid.UUID) -> None:
 
 def _is_internal(topic: MetadataTopic, name: str) -> bool:
     return topic.is_internal or name == _OFFSETS_TOPIC
-
-
-#: Errors of a partition that temporarily has no leader.
-_ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
-
-
-def metadata_retried(
-    attempt: Callable[[Deadline | None], T],
-    net: NetOptions,
-    within: Deadline | None = None,
-    *,
-    is_created: bool = False,
-) -> T:
-    """Run an attempt until it succeeds or its retries are used up.
-
-    An election may take at least the time of one request. An unknown topic is retried as often as the retries
-    allow, or like an election if it ``is_created`` just now: brokers learn of it a moment later. Other errors
-    are retried for the whole retry time. Until a server of the cluster has answered, an attempt gets the
-    deadline of the first contact, then ``within``.
-
-    Raises the last error; ``UnknownTopicError`` (fatal) if no broker knows the topic.
-    """
-    bootstrap = net.retry.bootstrap
-    with bootstrap.reaching() as contact:
-
-        def bounded() -> T:
-            return attempt(within if contact is None or bootstrap.is_answered else contact)
-
-        return _repeat_attempt(bounded, net, within, is_created)
-
-
-def _repeat_attempt(
-    attempt: Callable[[], T], net: NetOptions, within: Deadline | None, is_created: bool
-) -> T:
-    others = Attempts(net.retry)
-    # An election takes seconds; a topic that was just created exists in a moment.
-    elections = Attempts(net.request_retry)
-    unknown_topics = elections if is_created else Attempts(net.retry.impatient)
-    while True:
-        try:
-            outcome = attempt()
-        except KafkaWireError as error:
-            code = error.code if isinstance(error, BrokerError) else None
-            is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            attempts = unknown_topics if is_unknown else elections if code in _ELECTION_CODES else others
-            try:
-                attempts.failed(error, within)
-            except BrokerError as last:
-                if last.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                raise UnknownTopicError(str(last)) from last
-        else:
-            others.note_progress()
-            elections.note_progress()
-            return outcome

@@ -18,16 +18,12 @@ T = TypeVar("T")
 BROKERS_AT_ONCE_MAX: Final = 32
 
 
-def _keep_error(error: KafkaWireError) -> KafkaWireError:
-    return error
-
-
 def ask(
     broker: Broker,
     requests: Sequence[Any],
     net: NetOptions,
     place_of: Callable[[Any], str],
-    explain: Callable[[KafkaWireError], KafkaWireError] = _keep_error,
+    explain: Callable[[KafkaWireError], KafkaWireError] = lambda error: error,
 ) -> list[Any]:
     """Send repeatable requests and return the bodies of their responses, in order.
 

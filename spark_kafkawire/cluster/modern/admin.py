@@ -14,7 +14,6 @@ from typing import Final
 
 from spark_kafkawire.errors import LOG, BrokerError, OptionError, printable, quote
 from spark_kafkawire.model import Broker, TopicPartition
-from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import NetOptions
@@ -23,7 +22,6 @@ from spark_kafkawire.protocol.modern.admin import (
     BROKER_DEFAULTS_SINCE,
     CREATE_TOPICS,
     CreatableTopic,
-    CreatedTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DescribableLogDirTopic,
@@ -70,9 +68,11 @@ def create_topics(
         controller = metadata.controller()
         failure = None
         for created in _ask(controller, request, net).topics:
-            failure = _failure(created, controller) or failure
             if created.error_code in _THERE:
                 left.pop(created.name, None)
+            else:
+                location = f"CreateTopics of {quote(created.name)} on {controller}"
+                failure = broker_error(created.error_code, location, created.error_message)
         if failure:
             raise failure
 
@@ -82,28 +82,17 @@ def create_topics(
 
 
 def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> CreateTopicsResponse:
-    with POOL.lend(controller, net.connection) as client:
-        _check_replicas(client, request)
-        response: CreateTopicsResponse = client.request(request)
-    return response
-
-
-def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
     wants_default = any(
         BROKER_DEFAULT in (topic.num_partitions, topic.replication_factor) for topic in request.topics
     )
-    if wants_default and client.version_of(CREATE_TOPICS) < BROKER_DEFAULTS_SINCE:
-        raise OptionError(
-            "brokers before 2.4 have no default for the partitions and replicas of a new topic: set "
-            "topicPartitions and topicReplicationFactor, or the arguments of the job"
-        )
-
-
-def _failure(created: CreatedTopic, controller: Broker) -> BrokerError | None:
-    if created.error_code in _THERE:
-        return None
-    location = f"CreateTopics of {quote(created.name)} on {controller}"
-    return broker_error(created.error_code, location, created.error_message)
+    with POOL.lend(controller, net.connection) as client:
+        if wants_default and client.version_of(CREATE_TOPICS) < BROKER_DEFAULTS_SINCE:
+            raise OptionError(
+                "brokers before 2.4 have no default for the partitions and replicas of a new topic: set "
+                "topicPartitions and topicReplicationFactor, or the arguments of the job"
+            )
+        response: CreateTopicsResponse = client.request(request)
+    return response
 
 
 @dataclass(frozen=True, slots=True)

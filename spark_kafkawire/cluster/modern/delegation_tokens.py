@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from spark_kafkawire.errors import LOG, AuthenticationError, BrokerError, KafkaWireError
 from spark_kafkawire.kept import Kept
@@ -31,11 +31,8 @@ from spark_kafkawire.net.settings import Security
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.delegation_tokens import (
     CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
     ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
     RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.secrecy import keep_secret
@@ -117,12 +114,9 @@ def expire_tokens(net: NetOptions) -> None:
         _TOKENS.forget(key.__eq__)
     if token is None:
         return
-    request = ExpireDelegationTokenRequest(hmac=token.hmac)
     try:
         net = replace(net, retry=RetryPolicy(retries=0))
-        response: ExpireDelegationTokenResponse = _metadata(net).ask(request)
-        if response.error_code:
-            raise broker_error(response.error_code, "ExpireDelegationToken")
+        _check(_metadata(net).ask(ExpireDelegationTokenRequest(hmac=token.hmac)), "ExpireDelegationToken")
     except KafkaWireError as error:
         LOG.warning("the delegation token of tasks is left to expire: %s", error)
 
@@ -134,12 +128,9 @@ def _create_token(net: NetOptions) -> _Token:
         result.update(client.channel.mechanisms)
         return (CreateDelegationTokenRequest(),)
 
-    def attempt() -> CreateDelegationTokenResponse:
+    def attempt() -> Any:
         [answer] = _metadata(net).ask_in_turn(requests_of)
-        response: CreateDelegationTokenResponse = answer.body
-        if response.error_code:
-            raise broker_error(response.error_code, "CreateDelegationToken")
-        return response
+        return _check(answer.body, "CreateDelegationToken")
 
     response = call_with_retries(attempt, net.request_retry)
     hmac = bytes(response.hmac)
@@ -170,20 +161,21 @@ def _mechanism(offered: Iterable[str]) -> str:
 def _renew_token(token: _Token, net: NetOptions) -> _Token | None:
     """The token with more time; None if the brokers no longer have it."""
     request = RenewDelegationTokenRequest(hmac=token.hmac)
-
-    def attempt() -> RenewDelegationTokenResponse:
-        response: RenewDelegationTokenResponse = _metadata(net).ask(request)
-        if response.error_code:
-            raise broker_error(response.error_code, "RenewDelegationToken")
-        return response
-
     try:
-        response = call_with_retries(attempt, net.request_retry)
+        response = call_with_retries(
+            lambda: _check(_metadata(net).ask(request), "RenewDelegationToken"), net.request_retry
+        )
     except BrokerError as error:
         if error.code in _GONE:
             return None
         raise
     return replace(token, expires_ms=response.expiry_timestamp_ms)
+
+
+def _check(response: Any, api: str) -> Any:
+    if response.error_code:
+        raise broker_error(response.error_code, api)
+    return response
 
 
 def _metadata(net: NetOptions) -> Metadata:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from spark_kafkawire.errors import KafkaWireError, ProtocolError, UnsupportedVersionError, quote
@@ -34,11 +34,8 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
     (fatal) before Kafka 0.11, and the errors of ``Metadata.ask``.
     """
     location = f"DescribeConfigs of topic {quote(topic)}"
-    resource = DescribedResource(
-        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=(_CLEANUP_POLICY,)
-    )
     try:
-        response: DescribeConfigsResponse = metadata.ask(DescribeConfigsRequest(resources=(resource,)))
+        response = metadata.ask(_request(TOPIC_RESOURCE, [topic], (_CLEANUP_POLICY,)))
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
             f"{location}: brokers before 0.11 do not report {_CLEANUP_POLICY}, which tells compaction from a "
@@ -46,9 +43,7 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
         ) from error
     except KafkaWireError as error:
         raise error.locate(location) from error
-    [result] = response.results
-    if result.error_code:
-        raise broker_error(result.error_code, location, result.error_message)
+    [result] = _results(response, "topic")
     for config in result.configs:
         if config.value is not None:
             return frozenset(word.strip() for word in config.value.split(",")) - {""}
@@ -59,24 +54,28 @@ def topics_configs(metadata: Metadata, topics: Sequence[str]) -> list[ResourceCo
     """All settings of topics, in their order. Raises as ``cleanup_policy`` does."""
     result: list[ResourceConfigs] = []
     for at in range(0, len(topics), _TOGETHER_MAX):
-        resources = [
-            DescribedResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
-            for topic in topics[at : at + _TOGETHER_MAX]
-        ]
-        result += _results(metadata.ask(DescribeConfigsRequest(resources=tuple(resources))), "topic")
+        request = _request(TOPIC_RESOURCE, topics[at : at + _TOGETHER_MAX])
+        result += _results(metadata.ask(request), "topic")
     return result
 
 
 def broker_configs(broker: Broker, net: NetOptions) -> ResourceConfigs:
     """All settings of a broker, which it describes itself. Raises as ``cleanup_policy`` does."""
-    resource = DescribedResource(
-        resource_type=BROKER_RESOURCE, resource_name=str(broker.id), configuration_keys=None
-    )
-    request = DescribeConfigsRequest(resources=(resource,))
+    request = _request(BROKER_RESOURCE, [str(broker.id)])
     [result] = call_with_retries(
         lambda: _results(ask_coordinator(broker, request, net), "broker"), net.request_retry
     )
     return result
+
+
+def _request(
+    resource_type: int, names: Iterable[str], keys: tuple[str, ...] | None = None
+) -> DescribeConfigsRequest:
+    resources = (
+        DescribedResource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
+        for name in names
+    )
+    return DescribeConfigsRequest(resources=tuple(resources))
 
 
 def _results(response: DescribeConfigsResponse, kind: str) -> list[ResourceConfigs]:

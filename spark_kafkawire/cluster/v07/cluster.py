@@ -41,8 +41,8 @@ from ..topic_names import names_of
 from .groups import ConsumerGroups
 from .segments import start_offset, stop_offset
 from .view import (
-    check_expected,
     current_view,
+    expected_view,
     list_ids,
     partition_codes,
     partitions_of_topics,
@@ -98,15 +98,10 @@ class V07Cluster:
         return result
 
     def _look(
-        self,
-        needed: Collection[TopicPartition],
-        topics: Collection[str],
-        missed: list[BrokersMissingError],
+        self, needed: Collection[TopicPartition], topics: Collection[str], missed: list[BrokersMissingError]
     ) -> ClusterView:
         try:
-            result = current_view(self._discovery, self._net)
-            check_expected(result, self._discovery)
-            self._last_view = result
+            result = self._last_view = expected_view(self._discovery, self._net)
             _check_holders(result, needed)
             _check_registered(result, topics)
         except BrokersMissingError as error:
@@ -217,13 +212,14 @@ class V07Cluster:
     ) -> dict[TopicPartition, int | None]:
         # The modification time of a file may be truncated to whole seconds, so it is too early or exact,
         # never too late: a segment is certainly older only if its time is before the whole second.
-        older = self._segments_before({tp: ms // 1000 * 1000 for tp, ms in times_ms.items()})
+        before = {tp: ms // 1000 * 1000 - 1 for tp, ms in times_ms.items()}
+        older = segments_before(self._view, before, self._net)
         return {tp: start_offset(bounds[tp], older[tp]) for tp in times_ms}
 
     def stop_offsets(
         self, times_ms: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, PartitionBounds]
     ) -> dict[TopicPartition, int | None]:
-        older = self._segments_before(times_ms)
+        older = segments_before(self._view, {tp: ms - 1 for tp, ms in times_ms.items()}, self._net)
         return {tp: stop_offset(bounds[tp], older[tp]) for tp in times_ms}
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
@@ -236,14 +232,8 @@ class V07Cluster:
     def groups(self) -> ConsumerGroups:
         return ConsumerGroups(self._discovery, self._net.discovery_timeout_s)
 
-    def _segments_before(
-        self, times_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, tuple[int, ...]]:
-        return segments_before(self._view, {tp: ms - 1 for tp, ms in times_ms.items()}, self._net)
-
 
 def _not_held(view: ClusterView, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Partitions whose brokers are not alive."""
     alive = {broker.id for broker in view.brokers}
     return {tp for tp in partitions if tp.broker not in alive}
 
@@ -356,14 +346,10 @@ def _offsets(
         broker,
         requests,
         net,
-        lambda request: _place(request, broker),
+        lambda request: f"OFFSETS of {TopicPartition(request.topic, request.partition, broker.id)}",
         lambda error: _why_closed(broker, partitions, net, error),
     )
     return [_check_offsets(broker, tp, response) for (tp, *_), response in zip(asked, responses, strict=True)]
-
-
-def _place(request: OffsetsRequest, broker: Broker) -> str:
-    return f"OFFSETS of {TopicPartition(request.topic, request.partition, broker.id)}"
 
 
 def _why_closed(

@@ -152,8 +152,8 @@ class Member:
         threading.Thread(target=self._run, name="kafkawire-member", daemon=True).start()
 
     def hold(self) -> dict[TopicPartition, OwnedPartition]:
-        """Partitions that it owns by the current state of the group. It keeps them until ``let_go`` or the
-        next call.
+        """Partitions that it owns by the current state of the group, and keeps until ``let_go`` or the next
+        call.
 
         Raises ``DiscoveryError`` (fatal) if ZooKeeper does not answer or a node of the group cannot be read,
         ``OptionError`` (fatal) for a group that cannot be joined.
@@ -173,7 +173,7 @@ class Member:
 
     def _free(self, partitions: Collection[TopicPartition]) -> None:
         self._owned.held = self._owned.held.difference(partitions)
-        if self._owned.is_waited_for:
+        if self._owned.wanted_s is not None:
             self._stirred.set()
 
     @property
@@ -377,16 +377,13 @@ REGISTRATIONS_BYTES_MAX: Final = 64 << 20
 
 
 class Ownership:
-    """The partitions of one consumer.
+    """The partitions of one consumer: ``partitions`` are those that it owns, and those that are ``held`` are
+    given up only when the session is lost.
 
-    ``partitions`` are those that it owns. ``others`` are assigned to it while another thread still owns them.
-    Partitions that are ``held`` are given up only when the session is lost. ``unregistered`` are the topics
-    of the consumer for which no broker had a partition at the last look.
-
-    ``abandoned`` has a line for each node that kept partitions from every reader at the last look. It is the
-    owner node of a partition that is assigned to this consumer, if the owner is not registered, or the
-    registration of a consumer without a ZooKeeper session. ZooKeeper removes the nodes of a consumer that
-    ends; such nodes remain if a tree was copied or restored, or if another program made them.
+    A node that is ``abandoned`` is the owner node of a partition that is assigned to this consumer, if the
+    owner is not registered, or the registration of a consumer without a ZooKeeper session. ZooKeeper removes
+    the nodes of a consumer that ends; such nodes remain if a tree was copied or restored, or if another
+    program made them.
     """
 
     def __init__(self, group: str, consumer: str, topics: Sequence[str], thread_count: int) -> None:
@@ -395,7 +392,8 @@ class Ownership:
         self._topics, self._thread_count = topics, thread_count
         self._threads = {thread.encode() for thread in threads_of(consumer, thread_count)}
         self._claim_count = 0
-        self._wanted_s: float | None = None
+        #: Since when it holds partitions that are assigned to other consumers.
+        self.wanted_s: float | None = None
         self._without_session: list[str] = []
         self.partitions: dict[TopicPartition, OwnedPartition] = {}
         self.others: dict[TopicPartition, str] = {}
@@ -403,11 +401,6 @@ class Ownership:
         self.abandoned: list[str] = []
         self.is_asked_to_leave = False
         self.held: frozenset[TopicPartition] = frozenset()
-
-    @property
-    def is_waited_for(self) -> bool:
-        """True if it holds partitions that are assigned to other consumers."""
-        return self._wanted_s is not None
 
     def lose(self) -> None:
         """Handle a lost session: its nodes are gone, and other consumers may be the owners by now."""
@@ -484,17 +477,17 @@ class Ownership:
             del self.partitions[partition]
         now_s = time.monotonic()
         if len(free) < len(partitions):
-            self._wanted_s = self._wanted_s or now_s
+            self.wanted_s = self.wanted_s or now_s
             return
-        if self._wanted_s is not None and now_s - self._wanted_s >= JVM_WAIT_S:
+        if self.wanted_s is not None and now_s - self.wanted_s >= JVM_WAIT_S:
             LOG.warning(
                 "group %s: other consumers waited %.0f s for a batch to end, and JVM consumers give up after "
                 "%g s: make batches and triggers shorter, or raise rebalance.retries.max of these consumers",
                 quote(self._group),
-                now_s - self._wanted_s,
+                now_s - self.wanted_s,
                 JVM_WAIT_S,
             )
-        self._wanted_s = None
+        self.wanted_s = None
 
     def _claim(self, tree: Tree, share: Mapping[TopicPartition, str]) -> None:
         owners = dict(zip(share, tree.data(map(self._owner_path, share)), strict=True))

@@ -40,7 +40,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import attrgetter
+from typing import Final
 
 from spark_kafkawire.errors import (
     BrokersMissingError,
@@ -66,13 +67,14 @@ def view(discovery: Discovery, net: NetOptions) -> ClusterView:
     Waits for expected brokers. Raises ``DiscoveryError`` (fatal),
     ``BrokersMissingError`` when the retries are used up.
     """
+    return call_with_retries(lambda: expected_view(discovery, net), net.retry)
 
-    def look() -> ClusterView:
-        result = current_view(discovery, net)
-        check_expected(result, discovery)
-        return result
 
-    return call_with_retries(look, net.retry)
+def expected_view(discovery: Discovery, net: NetOptions) -> ClusterView:
+    """The cluster as it is registered now. Raises as ``current_view`` and ``check_brokers``."""
+    result = current_view(discovery, net)
+    check_brokers(discovery.expected_brokers, result.brokers, "registered in ZooKeeper")
+    return result
 
 
 def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
@@ -86,11 +88,6 @@ def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
         result = ClusterView(discovery.broker_list, ())
     net.connection.report_unmatched(result.brokers)
     return result
-
-
-def check_expected(view: ClusterView, discovery: Discovery) -> None:
-    """Compare the brokers with ``expectedBrokers``. Raises as ``check_brokers``."""
-    check_brokers(discovery.expected_brokers, view.brokers, "registered in ZooKeeper")
 
 
 def partitions_of_topics(
@@ -129,8 +126,9 @@ def partitions_to_write(
     else:
         alive = {broker.id for broker in view.brokers}
         partitions = tuple(tp for tp in view.partitions if tp.broker in alive)
+    by_broker = sorted(partitions, key=attrgetter("broker", "partition"))
     return {
-        topic: tuple(sorted((tp for tp in partitions if tp.topic == topic), key=_broker_key))
+        topic: tuple(tp for tp in by_broker if tp.topic == topic)
         or tuple(TopicPartition(topic, 0, broker.id) for broker in view.brokers)
         for topic in topics
     }
@@ -150,11 +148,6 @@ def unregistered_partitions(
         if (unregistered := [topic for topic in topics if (topic, broker.id) not in registered])
     }
     return _list_configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
-
-
-def _broker_key(topic_partition: TopicPartition) -> tuple[int, int]:
-    assert topic_partition.broker is not None
-    return topic_partition.broker, topic_partition.partition
 
 
 def _list_configured(
@@ -206,7 +199,14 @@ def _cluster_view(tree: Tree) -> ClusterView:
             f"no Kafka broker is alive any more: the last one has just left {IDS}; start the brokers, or "
             "correct zookeeper.connect"
         )
-    partitions = tuple(sorted(_partitions(tree, topics or [])))
+    partitions = tuple(
+        sorted(
+            TopicPartition(topic, partition, broker_id)
+            for topic, counts in partition_counts(tree, topics or []).items()
+            for broker_id, count in counts.items()
+            for partition in range(count)
+        )
+    )
     return ClusterView(
         brokers, partitions, tuple(sorted({*(topics or ())} - {tp.topic for tp in partitions}))
     )
@@ -257,12 +257,6 @@ def _address(registration: str) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def _partitions(tree: Tree, topics: list[str]) -> Iterator[TopicPartition]:
-    for topic, counts in partition_counts(tree, topics).items():
-        for broker_id, count in counts.items():
-            yield from (TopicPartition(topic, partition, broker_id) for partition in range(count))
-
-
 def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, int]]:
     """Numbers of partitions by topic and broker id. Raises ``DiscoveryError`` (fatal)."""
     holders = tree.children(f"{TOPICS}/{topic}" for topic in topics)
@@ -275,7 +269,9 @@ def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, i
     counts: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     for (topic, name, path), data in zip(registered, tree.data(path for *_, path in registered), strict=True):
         if data is not None:
-            count = _partition_count(path, data)
+            if not re.fullmatch(rb"[1-9]\d{0,8}", data):
+                raise _bad_node(path, data, "a partition count")
+            count = int(data)
             total += count
             if total > PARTITIONS_COUNT_MAX:
                 raise DiscoveryError(
@@ -293,12 +289,6 @@ def _broker_id(path: str, name: str) -> int:
             "that made it"
         )
     return int(name)
-
-
-def _partition_count(path: str, data: bytes) -> int:
-    if not re.fullmatch(rb"[1-9]\d{0,8}", data):
-        raise _bad_node(path, data, "a partition count")
-    return int(data)
 
 
 def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
@@ -354,7 +344,9 @@ def partition_codes(broker: Broker, partitions: Sequence[TopicPartition], net: N
         for pos in range(0, len(fetches), FETCH_COUNT_MAX)
     ]
     codes = []
-    for body in ask(broker, requests, net, _place):
+    for body in ask(
+        broker, requests, net, lambda request: f"partitions of topic {printable(request.fetches[0].topic)}"
+    ):
         codes += [response.error_code for response in body.responses]
     return codes
 
@@ -373,10 +365,6 @@ def _interpret_codes(broker: Broker, topic: str, codes: list[int]) -> TopicOnBro
     if codes[count] != ErrorCode.WRONG_PARTITION:
         raise broker_error(codes[count], f"{TopicPartition(topic, count, broker.id)} on {broker}")
     return TopicOnBroker(count, exists=ErrorCode.OFFSET_OUT_OF_RANGE in codes[:count])
-
-
-def _place(request: Any) -> str:
-    return f"partitions of topic {printable(request.fetches[0].topic)}"
 
 
 #: Most ids in one error message.

@@ -27,7 +27,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -73,9 +73,12 @@ def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T])
 
     Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
     """
-    warnings = LastWarning()
-    with translate_errors(discovery, timeout_s, warnings):
-        return _read_until(discovery, Deadline.after(timeout_s), warnings, read)
+    waiting = _Waiting(discovery, Deadline.after(timeout_s), LastWarning())
+    with translate_errors(discovery, timeout_s, waiting.warnings):
+        while True:
+            with contextlib.suppress(*_LOST), _session(waiting) as client:
+                return read(Tree(client, waiting.deadline))
+            time.sleep(min(RECONNECT_PAUSE_S, waiting.deadline.remaining_s()))
 
 
 @contextlib.contextmanager
@@ -97,73 +100,59 @@ def translate_errors(discovery: Discovery, timeout_s: float, warnings: LastWarni
 
 
 def _bounds(discovery: Discovery) -> str:
-    """Options that limit the wait for ZooKeeper."""
     bounds = "requestTimeout, brokerDownTimeout"
     return bounds if Bootstrap(discovery.place).is_answered else f"bootstrapTimeout, {bounds}"
 
 
-def _read_until(
-    discovery: Discovery, deadline: Deadline, warnings: LastWarning, read: Callable[[Tree], T]
-) -> T:
-    waiting = _Waiting(discovery, deadline, warnings)
-    while True:
-        with contextlib.suppress(*_LOST), _session(discovery, deadline, warnings, waiting) as client:
-            return read(Tree(client, deadline))
-        time.sleep(min(RECONNECT_PAUSE_S, deadline.remaining_s()))
-
-
+@dataclass
 class _Waiting:
-    """Logs once that a session is missing, and once that it is established."""
+    """The wait for a session. Logs once that it is missing, and once that it is established."""
 
-    def __init__(self, discovery: Discovery, deadline: Deadline, warnings: LastWarning) -> None:
-        self._discovery, self._deadline, self._warnings = discovery, deadline, warnings
-        self._began_s = time.monotonic()
-        self._has_warned = False
+    discovery: Discovery
+    deadline: Deadline
+    warnings: LastWarning
+    began_s: float = field(default_factory=time.monotonic)
+    has_warned: bool = False
 
     def warn(self) -> None:
         """Warn that there is no session yet. Raises ``DiscoveryError`` (fatal) if there cannot be one."""
-        if not self._has_warned and self._deadline.left_s:
-            self._has_warned = True
-            if not Bootstrap(self._discovery.place).is_answered:
-                _check_kinds(self._discovery)
+        if not self.has_warned and self.deadline.left_s:
+            self.has_warned = True
+            if not Bootstrap(self.discovery.place).is_answered:
+                _check_kinds(self.discovery)
             LOG.warning(
                 "%s: no session yet%s; trying again for up to %g s (%s)",
-                place_of(self._discovery),
-                self._warnings.hint,
-                self._deadline.timeout_s,
-                _bounds(self._discovery),
+                place_of(self.discovery),
+                self.warnings.hint,
+                self.deadline.timeout_s,
+                _bounds(self.discovery),
             )
 
     def ended(self) -> None:
         """Note that the session is established."""
-        Bootstrap(self._discovery.place).answered()
-        if self._has_warned:
-            self._has_warned = False
-            waited_s = time.monotonic() - self._began_s
-            LOG.info("%s: session established after %.1f s", place_of(self._discovery), waited_s)
+        Bootstrap(self.discovery.place).answered()
+        if self.has_warned:
+            self.has_warned = False
+            waited_s = time.monotonic() - self.began_s
+            LOG.info("%s: session established after %.1f s", place_of(self.discovery), waited_s)
 
 
 def _check_kinds(discovery: Discovery) -> None:
     """Raise ``DiscoveryError`` (fatal) if another kind of server answers instead of ZooKeeper."""
     kinds = {server: kind_at(server, Kind.BROKER, Kind.HTTP) for server in servers_of(discovery)}
-    if brokers := [_address(server) for server, kind in kinds.items() if kind is Kind.BROKER]:
+    address = {server: printable(f"{server.host}:{server.port}") for server in kinds}
+    if brokers := [address[server] for server, kind in kinds.items() if kind is Kind.BROKER]:
         raise later_brokers(f"{brokers[0]} is {Kind.BROKER.value}, not a ZooKeeper", brokers)
-    if others := [_address(server) for server, kind in kinds.items() if kind is not None]:
+    if others := [address[server] for server, kind in kinds.items() if kind is not None]:
         raise DiscoveryError(
             f"{others[0]} is {Kind.HTTP.value}, not a ZooKeeper; correct the host and the port"
         )
 
 
-def _address(server: Broker) -> str:
-    return printable(f"{server.host}:{server.port}")
-
-
 @contextlib.contextmanager
-def _session(
-    discovery: Discovery, deadline: Deadline, warnings: LastWarning, waiting: _Waiting
-) -> Iterator[Any]:
-    handler = Handler(warnings)
-    client = new_client(discovery, deadline.timeout_s, handler, warnings)
+def _session(waiting: _Waiting) -> Iterator[Any]:
+    deadline, handler = waiting.deadline, Handler(waiting.warnings)
+    client = new_client(waiting.discovery, deadline.timeout_s, handler, waiting.warnings)
     client.add_listener(lambda _: handler.stirred.set())
     client.start_async()
     try:

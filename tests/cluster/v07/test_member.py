@@ -167,7 +167,7 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
     assert set(owners(client).values()) == {f"{first.id}-0"}
     assert set(second.others.values()) == {f"{first.id}-0"}
     assert first.commit({item: (50, held[item]) for item in held}) == []
-    poll(lambda: first._owned.is_waited_for, "the first one to know of the second")
+    poll(lambda: first._owned.wanted_s is not None, "the first one to know of the second")
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         patch.setattr(member_module, "JVM_WAIT_S", 0.0)
         first.let_go(list(held))

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
-from ..options import BadRecords, Directories, NetOptions, ReadOptions, TaskOptions
+from ..options import BadRecords, NetOptions, ReadOptions, TaskOptions
 from ..protocol.modern.limits import READ_COMMITTED
 
 #: The offset of each partition; None if the cluster has no matching offset.
@@ -163,20 +163,16 @@ def cluster_of(options: ReadOptions | TaskOptions, brokers: tuple[Broker, ...] |
     reads from.
     """
     if options.discovery.directories is not None:
-        return _make_directory_cluster(options, options.discovery.directories)
+        from .log_directories.cluster import DirectoryCluster
+
+        return DirectoryCluster(
+            options.discovery.directories,
+            is_committed=options.fetch.isolation_level == READ_COMMITTED,
+            fail_on_data_loss=options.fetch.fail_on_data_loss,
+            fail_on_damage=options.fetch.bad_records is BadRecords.FAIL,
+        )
     net = replace(options.net, retry=options.planning_retry)
     return _CLUSTERS[options.discovery.generation](options, net, brokers)
-
-
-def _make_directory_cluster(options: ReadOptions | TaskOptions, directories: Directories) -> Cluster:
-    from .log_directories.cluster import DirectoryCluster
-
-    return DirectoryCluster(
-        directories,
-        is_committed=options.fetch.isolation_level == READ_COMMITTED,
-        fail_on_data_loss=options.fetch.fail_on_data_loss,
-        fail_on_damage=options.fetch.bad_records is BadRecords.FAIL,
-    )
 
 
 def _v07_cluster(

@@ -281,7 +281,8 @@ def split_by_bytes(
     assert isinstance(cluster, DirectoryCluster)
     result = []
     for whole in ranges:
-        cuts = cluster.cuts(whole, bytes_max) if whole.size else ()
+        log = cluster.log_of(whole.topic_partition)
+        cuts = log.cut_points(whole.start_offset, whole.stop_offset, bytes_max) if whole.size else ()
         ends = [whole.start_offset, *cuts, whole.stop_offset]
         result += [OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends)]
     return result
@@ -294,7 +295,8 @@ def with_files(tasks: Iterable[FetchTask], cluster: Cluster) -> Iterator[FetchTa
     assert isinstance(cluster, DirectoryCluster)
     brokers = cluster.brokers()
     for task in tasks:
-        for part in cluster.slices(task.range):
+        log = cluster.log_of(task.range.topic_partition)
+        for part in log.slices(task.range.start_offset, task.range.stop_offset):
             yield replace(
                 task,
                 range=replace(task.range, start_offset=part.start_offset, stop_offset=part.stop_offset),

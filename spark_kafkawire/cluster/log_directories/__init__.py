@@ -46,5 +46,5 @@ class PartitionLog(Protocol):
     def slices(self, start_offset: int, stop_offset: int) -> Sequence[SlicePart]:
         """The files of a range, a part for each directory that is read for it."""
 
-    def cut_points(self, start_offset: int, stop_offset: int, bytes_max: int) -> Sequence[int]:
+    def cut_points(self, start_offset: int, stop_offset: int, bytes_max: int, /) -> Sequence[int]:
         """Offsets inside of a range, ascending, between which there are at most about ``bytes_max``."""

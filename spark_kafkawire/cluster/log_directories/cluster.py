@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from spark_kafkawire.directories.names import INTERNAL_TOPICS, LogName
 from spark_kafkawire.directories.scanning import LogDirectory, each_of, scan
 from spark_kafkawire.errors import OptionError, UnknownTopicError, list_some, printable
-from spark_kafkawire.model import (
-    Broker,
-    Generation,
-    Leader,
-    OffsetRange,
-    PartitionBounds,
-    RecordTimes,
-    SizeSample,
-    TopicPartition,
-)
+from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
 from spark_kafkawire.options import Directories
 
 from ..topic_names import NAMES_COUNT_MAX, meant_topics, names_of
-from . import PartitionLog, SlicePart
+from . import PartitionLog
 from .modern_log import ModernLog, ReplicaLog
 from .v07_log import V07Log
 
@@ -57,20 +47,11 @@ class DirectoryCluster:
 
     def brokers(self) -> tuple[Broker, ...]:
         """The directories, as brokers with their paths for addresses."""
-        ids = _IDS[self._options.generation](self)
+        ids: Sequence[int] = self._options.broker_ids
+        if not self._options.generation.has_partitions_of_brokers:  # a file of each has it from 0.8.2 on
+            known = [item.broker_id for item in self.directories]
+            ids = [given if id_ is None else id_ for given, id_ in zip(ids, known, strict=True)]
         return tuple(Broker(id, path, 0) for id, path in zip(ids, self._options.paths, strict=True))
-
-    def v07_ids(self) -> tuple[int, ...]:
-        """Ids of the brokers of 0.7, which no file has: the option gives them."""
-        return self._options.broker_ids
-
-    def modern_ids(self) -> tuple[int, ...]:
-        """Ids of the brokers, from 0.8.2 on from a file of each."""
-        known = [item.broker_id for item in self.directories]
-        given = self._options.broker_ids
-        return tuple(
-            location if result is None else result for location, result in zip(given, known, strict=True)
-        )
 
     def racks(self) -> frozenset[str]:
         """Return no racks: these brokers have none."""
@@ -89,7 +70,6 @@ class DirectoryCluster:
             )
         for directory in self.directories:
             directory.list_logs([name for name in directory.logs if name.topic in topics])
-        find = _PARTITIONS[self._options.generation]
         result: dict[TopicPartition, PartitionLog] = {}
         for topic in topics:
             names = {name for item in self.directories for name in item.logs if name.topic == topic}
@@ -99,7 +79,7 @@ class DirectoryCluster:
                     for location, item in enumerate(self.directories)
                     if name in item.logs and self._is_of_generation(item, name)
                 ]
-                result.update(find(self, name, held))
+                result |= self._logs_of(name, held)
         self._logs.update(result)
         return tuple(sorted(result, key=lambda tp: (topics.index(tp.topic), tp.partition, tp.broker or 0)))
 
@@ -117,34 +97,24 @@ class DirectoryCluster:
             )
         return result is not None
 
-    def v07_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
-        """The logs of a name of 0.7: a partition for each broker."""
-        result: dict[TopicPartition, PartitionLog] = {}
-        for location, directory in held:
-            partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[location])
-            result[partition] = V07Log(
-                partition, directory, name, location, fail_on_damage=self._fail_on_damage
-            )
-        return result
-
-    def modern_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
-        """The log of a name from 0.8 on: the same partition in all directories."""
-        if not held:
-            return {}
+    def _logs_of(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
+        """The logs of a name: of 0.7 a partition for each broker, from 0.8 on the same one in all
+        directories."""
+        fail, ids = self._fail_on_damage, self._options.broker_ids
+        if self._options.generation.has_partitions_of_brokers:
+            partitions = [TopicPartition(name.topic, name.partition, ids[place]) for place, _ in held]
+            return {
+                tp: V07Log(tp, directory, name, place, fail_on_damage=fail)
+                for tp, (place, directory) in zip(partitions, held, strict=True)
+            }
+        replicas = [ReplicaLog(directory, name, place, fail_on_damage=fail) for place, directory in held]
         partition = TopicPartition(name.topic, name.partition)
-        replicas = [
-            ReplicaLog(directory, name, location, fail_on_damage=self._fail_on_damage)
-            for location, directory in held
-        ]
         log = ModernLog(
-            partition,
-            replicas,
-            is_committed=self._is_committed,
-            fail_on_data_loss=self._fail_on_data_loss,
+            partition, replicas, is_committed=self._is_committed, fail_on_data_loss=self._fail_on_data_loss
         )
-        return {partition: log}
+        return {partition: log} if held else {}
 
-    def _log(self, partition: TopicPartition) -> PartitionLog:
+    def log_of(self, partition: TopicPartition) -> PartitionLog:
         """The log of a partition, whose topic is looked up where no method was asked for it before."""
         if partition not in self._logs:
             self.partitions_of([partition.topic])
@@ -178,7 +148,10 @@ class DirectoryCluster:
         """Do nothing: a read is a snapshot."""
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
-        result = self._ask_each(partitions, lambda log: log.bounds)
+        logs = [self.log_of(tp) for tp in partitions]
+        is_local = all(item.files.is_local for item in self.directories)
+        # Several at once where files are far away.
+        result = [log.bounds for log in logs] if is_local else each_of(lambda log: log.bounds, logs)
         return dict(zip(partitions, result, strict=True))
 
     def follow_bounds(self, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, PartitionBounds]:
@@ -193,7 +166,7 @@ class DirectoryCluster:
         return result or None
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self._log(tp).high_watermark for tp in partitions}
+        return {tp: self.log_of(tp).high_watermark for tp in partitions}
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: item.earliest for tp, item in self.bounds(partitions).items()}
@@ -215,7 +188,7 @@ class DirectoryCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        result = each_of(lambda tp: self._log(tp).start_offset(times_ms[tp]), list(times_ms))
+        result = each_of(lambda tp: self.log_of(tp).start_offset(times_ms[tp]), list(times_ms))
         return dict(zip(times_ms, result, strict=True))
 
     def stop_offsets(
@@ -223,7 +196,7 @@ class DirectoryCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        result = each_of(lambda tp: self._log(tp).stop_offset(times_ms[tp]), list(times_ms))
+        result = each_of(lambda tp: self.log_of(tp).stop_offset(times_ms[tp]), list(times_ms))
         return dict(zip(times_ms, result, strict=True))
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> NoReturn:
@@ -235,30 +208,3 @@ class DirectoryCluster:
     @property
     def groups(self) -> NoReturn:
         raise OptionError("option path: groups need a cluster: set kafka.bootstrap.servers in its place")
-
-    def slices(self, part: OffsetRange) -> Sequence[SlicePart]:
-        """The files of a range."""
-        return self._log(part.topic_partition).slices(part.start_offset, part.stop_offset)
-
-    def cuts(self, whole: OffsetRange, bytes_max: int) -> Sequence[int]:
-        """Offsets at which a range is cut so that no part has much more than ``bytes_max``."""
-        log = self._log(whole.topic_partition)
-        return log.cut_points(whole.start_offset, whole.stop_offset, bytes_max)
-
-    def _ask_each(
-        self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], PartitionBounds]
-    ) -> list[PartitionBounds]:
-        """Ask the log of each partition, several at once where files are far away."""
-        is_local = all(item.files.is_local for item in self.directories)
-        logs = [self._log(tp) for tp in partitions]
-        return [ask(log) for log in logs] if is_local else each_of(ask, logs)
-
-
-_PARTITIONS: Final[
-    Mapping[Generation, Callable[[DirectoryCluster, LogName, _Found], dict[TopicPartition, PartitionLog]]]
-] = MappingProxyType(
-    {Generation.V07: DirectoryCluster.v07_logs, Generation.MODERN: DirectoryCluster.modern_logs}
-)
-_IDS: Final[Mapping[Generation, Callable[[DirectoryCluster], tuple[int, ...]]]] = MappingProxyType(
-    {Generation.V07: DirectoryCluster.v07_ids, Generation.MODERN: DirectoryCluster.modern_ids}
-)

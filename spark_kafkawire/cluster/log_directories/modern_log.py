@@ -36,7 +36,6 @@ from spark_kafkawire.directories.side_files import (
     META_PROPERTIES,
     PARTITION_METADATA,
     OffsetIndex,
-    TimeIndex,
     offset_index,
     open_transactions,
     time_index,
@@ -202,8 +201,7 @@ class ModernLog:
                 return result
         return None
 
-    def stop_offset(self, time_ms: int) -> int | None:
-        return self.start_offset(time_ms)
+    stop_offset = start_offset
 
     def slices(self, start_offset: int, stop_offset: int) -> Sequence[SlicePart]:
         return [
@@ -228,7 +226,6 @@ class ModernLog:
         return cuts
 
     def _pieces(self, start_offset: int, stop_offset: int) -> list[Piece]:
-        """The pieces of a range."""
         return [
             Piece(max(item.start, start_offset), min(item.stop, stop_offset), item.replica)
             for item in self._choice.pieces
@@ -355,7 +352,10 @@ class ReplicaLog:
             self._check_torn(segment, pos, floor)
         except CorruptDataError as error:
             if self.fail_on_damage:
-                raise self._named(error, segment, self._first_damage(segment, begin)) from error
+                named, damage = error.locate(self.shown(segment.file)), self._first_damage(segment, begin)
+                raise (
+                    named if damage is None else named.advise(f"it begins at byte {damage} of the file")
+                ) from error
             is_empty = self._is_empty(segment, pos + (error.pos or 0))
             if not is_empty and segment.base_offset not in self._damaged:
                 self._damaged.add(segment.base_offset)
@@ -371,10 +371,6 @@ class ReplicaLog:
                 floor,
                 pos=0,
             )
-
-    def _named(self, error: CorruptDataError, segment: Segment, pos: int | None) -> CorruptDataError:
-        located = error.locate(self.shown(segment.file))
-        return located if pos is None else located.advise(f"it begins at byte {pos} of the file")
 
     def _scan_segment(self, segment: Segment, pos: int, floor: int) -> Iterator[Sound | Damaged]:
         """The parts of a segment with all checks, from a position on after which no offset is below
@@ -452,7 +448,7 @@ class ReplicaLog:
     def first_at(self, time_ms: int, start_offset: int, stop_offset: int) -> int | None:
         """The first offset of the range whose record has the timestamp or a later one; None without any."""
         for segment, _ in self._between(start_offset, stop_offset):
-            times = self._time_index(segment)
+            times = time_index(self._content(segment.time_index), segment.base_offset)
             if times.is_trimmed and times.count and times.times_ms[-1] < time_ms:
                 continue
             begin = max(times.offset_before(time_ms) or 0, start_offset)
@@ -469,9 +465,6 @@ class ReplicaLog:
                     if result is not None:
                         return result if result < stop_offset else None
         return None
-
-    def _time_index(self, segment: Segment) -> TimeIndex:
-        return time_index(self._content(segment.time_index), segment.base_offset)
 
     def slice(self, start_offset: int, stop_offset: int, *, is_committed: bool) -> LogSlice:
         """The files of a range."""

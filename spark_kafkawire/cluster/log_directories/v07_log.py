@@ -87,12 +87,6 @@ class V07Log:
         return last.size if any(isinstance(part, Whole) for part in walk.parts) else pos
 
     @property
-    def _next_bases(self) -> tuple[int, ...]:
-        """The offset where each segment is followed by the next one."""
-        last = self._segments[-1]
-        return (*(item.base_offset for item in self._segments[1:]), last.base_offset + last.size)
-
-    @property
     def high_watermark(self) -> int:
         return self.bounds.latest
 
@@ -109,9 +103,11 @@ class V07Log:
         return [item.base_offset for item in self._segments[: older[-1] + 1]] if older else []
 
     def slices(self, start_offset: int, stop_offset: int) -> Sequence[SlicePart]:
+        last = self._segments[-1]
+        nexts = (*(item.base_offset for item in self._segments[1:]), last.base_offset + last.size)
         held = [
             SegmentSlice(item.file.name, item.base_offset, item.size, next_base)
-            for item, next_base in zip(self._segments, self._next_bases, strict=True)
+            for item, next_base in zip(self._segments, nexts, strict=True)
             if item.base_offset < stop_offset and next_base > start_offset
         ]
         files = LogSlice(
@@ -124,11 +120,6 @@ class V07Log:
         )
         return (SlicePart(start_offset, stop_offset, files, self._place),)
 
-    def cut_points(
-        self,
-        start_offset: int,  # noqa: ARG002
-        stop_offset: int,  # noqa: ARG002
-        bytes_max: int,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def cut_points(self, *_: int) -> Sequence[int]:
         """None: the planner splits ranges of bytes itself, at the starts of segments."""
         return ()

@@ -182,24 +182,47 @@ _JAVA_OPTIONS: Final = (
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
-class ZooKeeperServer:
-    """A ZooKeeper server in its own process. Stopping and starting keeps port and data."""
+class _Server:
+    """A server in its own process, on loopback. Stopped or killed, it starts again with its port and data."""
 
-    def __init__(self) -> None:
-        self.host = HOST
-        self.port = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._process: ChildProcess | None = None
+    host = HOST
+    port = 0
+    _process: ChildProcess | None = None
 
     @property
-    def connect(self) -> str:
-        """Address as connect strings have it: ``host:port``."""
+    def address(self) -> str:
+        """``host:port``"""
         return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The process id of its Java; None while it is not running."""
+        """Process id; None while it is not running."""
         return self._process.pid if self._process else None
+
+    def stop(self) -> None:
+        """Stop it in order. The logs of a broker are flushed, and its ZooKeeper nodes are gone when this
+        returns."""
+        if self._process:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does; ZooKeeper nodes of a broker stay until its session runs out."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+
+class ZooKeeperServer(_Server):
+    """A ZooKeeper server."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def connect(self) -> str:
+        """The address, as connect strings have it."""
+        return self.address
 
     def start(self) -> None:
         """Start it and wait until it serves.
@@ -263,18 +286,6 @@ class ZooKeeperServer:
                 client.start(START_TIMEOUT_S)
                 client.stop()
                 client.close()
-
-    def stop(self) -> None:
-        """Stop it; its port and data stay, ``start`` uses them again."""
-        if self._process:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it as ``kill -9`` does; its port and data stay."""
-        if self._process:
-            self._process.kill()
-            self._process = None
 
     def close(self) -> None:
         """End it and remove its folder."""
@@ -362,30 +373,14 @@ def java_version(java: Path) -> int:
     return int(match[1]) if match else 0
 
 
-_PACKAGE_ROOT: Final = Path(__file__).resolve().parents[2]
-
-
-class EmbeddedBroker:
-    """A broker in its own process. Stopped or killed, it starts again on the same port."""
+class EmbeddedBroker(_Server):
+    """A broker."""
 
     def __init__(self, broker_id: int, log_dir: Path, run_dir: Path, properties: Mapping[str, str]) -> None:
         self.id = broker_id
-        self.host = HOST
-        self.port = 0
         self.log_dir = log_dir
         self._run_dir = run_dir
         self._properties = properties
-        self._process: ChildProcess | None = None
-
-    @property
-    def address(self) -> str:
-        """``host:port``"""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def pid(self) -> int | None:
-        """Process id; None while the broker is not running."""
-        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Start it and wait until it serves. Raises ``ConnectFailed`` when it does not."""
@@ -404,6 +399,7 @@ class EmbeddedBroker:
             "log.dir": str(self.log_dir),
             **self._properties,
         }
+        path = (str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH"))
         argv = [sys.executable, "-m", "spark_kafkawire.broker"]
         for name, value in properties.items():
             argv += ["--set", f"{name}={value}"]
@@ -412,7 +408,7 @@ class EmbeddedBroker:
             argv,
             output=output,
             log=self._run_dir / f"broker-{self.id}.log",
-            environ={**os.environ, "PYTHONPATH": _python_path()},
+            environ={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
         )
 
     def await_ready(self) -> None:
@@ -429,18 +425,6 @@ class EmbeddedBroker:
         except BaseException:
             self.kill()
             raise
-
-    def stop(self) -> None:
-        """Stop it in order: logs are flushed, its ZooKeeper nodes are gone when this returns."""
-        if self._process:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it as ``kill -9`` does; its ZooKeeper nodes stay until the session runs out."""
-        if self._process:
-            self._process.kill()
-            self._process = None
 
     def pause(self) -> None:
         """Freeze it: connections stay open and silent."""
@@ -507,31 +491,24 @@ class EmbeddedCluster:
         Raises ``OptionError`` without Java or pyspark, ``ConnectFailed`` with the last logged line if a
         process does not start. After an error no process is left running.
         """
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self) -> None:
-        run_dir = Path(
-            self._resources.enter_context(tempfile.TemporaryDirectory(prefix="kafkawire-cluster-"))
-        )
-        properties = dict(self._properties)
-        if self.zookeeper:
-            self._resources.callback(self.zookeeper.close)
-            self.zookeeper.start()
-            properties["zk.connect"] = self.zookeeper_connect
-        log_dirs = self._log_dirs or [run_dir / f"logs-{index}" for index in range(self._broker_count)]
-        self.brokers = tuple(
-            EmbeddedBroker(index, Path(log_dir), run_dir, properties)
-            for index, log_dir in enumerate(log_dirs)
-        )
-        for broker in self.brokers:
-            self._resources.callback(broker.stop)
-            broker.launch()
-        for broker in self.brokers:
-            broker.await_ready()
+        with contextlib.ExitStack() as resources:
+            folder = tempfile.TemporaryDirectory(prefix="kafkawire-cluster-")
+            run_dir, properties = Path(resources.enter_context(folder)), dict(self._properties)
+            if self.zookeeper:
+                resources.callback(self.zookeeper.close)
+                self.zookeeper.start()
+                properties["zk.connect"] = self.zookeeper_connect
+            log_dirs = self._log_dirs or [run_dir / f"logs-{index}" for index in range(self._broker_count)]
+            self.brokers = tuple(
+                EmbeddedBroker(index, Path(log_dir), run_dir, properties)
+                for index, log_dir in enumerate(log_dirs)
+            )
+            for broker in self.brokers:
+                resources.callback(broker.stop)
+                broker.launch()
+            for broker in self.brokers:
+                broker.await_ready()
+            self._resources = resources.pop_all()
 
     def close(self) -> None:
         """Stop all processes and remove the temporary folders."""
@@ -543,8 +520,3 @@ class EmbeddedCluster:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-
-def _python_path() -> str:
-    inherited = os.environ.get("PYTHONPATH")
-    return f"{_PACKAGE_ROOT}{os.pathsep}{inherited}" if inherited else str(_PACKAGE_ROOT)

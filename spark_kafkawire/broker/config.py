@@ -164,7 +164,8 @@ class BrokerConfig:
             except ValueError as error:
                 raise OptionError(f"property {name}={quote(text)} is malformed: {error}") from error
         for field in fields.values():
-            if field.name not in values and _is_required(field):
+            is_required = field.default is field.default_factory is dataclasses.MISSING
+            if is_required and field.name not in values:
                 raise OptionError(f"property {quote(field.metadata['name'])} is missing: set it")
         return cls(**values)
 
@@ -194,7 +195,3 @@ class BrokerConfig:
     def retention_ms(self, topic: str) -> int:
         """Age of its last append at which a segment of the topic is deleted."""
         return self.topic_log_retention_hours.get(topic, self.log_retention_hours) * 3_600_000
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

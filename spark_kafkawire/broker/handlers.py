@@ -107,11 +107,11 @@ class Handlers:
         # A new topic is created before its first message set is checked.
         log = self._logs.get_or_create(request.topic, partition)
         try:
-            checked = check_produced(request.message_set, self._config.max_message_size)
+            size, count = check_produced(request.message_set, self._config.max_message_size)
         except OversizeMessage as error:
             LOG.warning("%s on %s:%d", error, quote(request.topic), partition)
             return SILENCE
-        log.append(memoryview(request.message_set)[: checked.size], checked.count)
+        log.append(memoryview(request.message_set)[:size], count)
         return SILENCE
 
     def _multiproduce(self, request: v07.MultiProduceRequest) -> Answer:

@@ -44,19 +44,11 @@ class OversizeMessage(Exception):
     """A payload is above ``max.message.size``: the broker silently drops its whole set."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSet:
-    """The part of a produced set that is stored: its first ``size`` bytes, which are whole messages.
-
-    ``count`` is the number of messages in them when compressed ones are unpacked.
-    """
-
-    size: int
-    count: int
-
-
-def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
+def check_produced(message_set: Buffer, payload_size_max: int) -> tuple[int, int]:
     """Check a produced set at all levels of nesting. A message that its end cuts is dropped.
+
+    Returns the number of bytes at its start that are whole messages, which are stored, and the number of
+    messages in them when compressed ones are unpacked.
 
     Raises ``OversizeMessage``, ``CorruptDataError`` for sets that 0.7.2 refuses, and ``LimitError`` for a set
     that decompresses to more than ``DecodeLimits`` allow; 0.7.2 itself has no such limit.
@@ -75,7 +67,12 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
         )
     if index.stop is not Stop.END and not _is_partial(buf, index):
         raise CorruptDataError(f"the message set holds {index.stop.meaning} at {index.size}")
-    return CheckedSet(index.size, _count_deep(buf[: index.size]))
+    pos = count = 0
+    while pos < index.size:
+        decoded = decode(buf[pos : index.size], pos, values=False)
+        pos += decoded.size
+        count += decoded.columns.count
+    return index.size, count
 
 
 def _is_partial(buf: memoryview, index: MessageIndex) -> bool:
@@ -85,15 +82,6 @@ def _is_partial(buf: memoryview, index: MessageIndex) -> bool:
     if len(rest) < LENGTH_BYTES:
         return True
     return index.count > 0 and read_int32(rest) > len(rest) - LENGTH_BYTES
-
-
-def _count_deep(buf: memoryview) -> int:
-    pos = count = 0
-    while pos < len(buf):
-        decoded = decode(buf[pos:], pos, values=False)
-        pos += decoded.size
-        count += decoded.columns.count
-    return count
 
 
 def valid_size(data: memoryview) -> int:
@@ -286,23 +274,18 @@ class Log:
         self._lock = threading.Lock()
         self._unflushed_count = 0
         self.flushed_ms = clock_ms()
-        # Replaced, never changed: readers take it without the lock.
-        self._segments = load_segments(folder, recover=recover, now_ms=clock_ms())
+        #: The segments, oldest first; at least one. Replaced, never changed: readers need no lock.
+        self.segments = load_segments(folder, recover=recover, now_ms=clock_ms())
 
     @property
     def size(self) -> int:
         """Visible bytes in all segments."""
-        return sum(segment.visible_size for segment in self._segments)
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments, oldest first; there is at least one."""
-        return self._segments
+        return sum(segment.visible_size for segment in self.segments)
 
     @property
     def visible_stop_offset(self) -> int:
         """The end of the log to its readers."""
-        return self._segments[-1].visible_stop_offset
+        return self.segments[-1].visible_stop_offset
 
     def append(self, message_set: Buffer, count: int, *, flush: bool = False) -> int:
         """Append whole messages, ``count`` of them when compressed ones are unpacked. Returns their offset.
@@ -312,7 +295,7 @@ class Log:
         """
         with self._lock:
             self._roll_if_due()
-            last = self._segments[-1]
+            last = self.segments[-1]
             offset = last.start_offset + last.size
             if len(message_set):
                 last.append(message_set, self._clock_ms())
@@ -327,7 +310,7 @@ class Log:
 
         Raises ``BrokerError`` with OFFSET_OUT_OF_RANGE.
         """
-        segments = self._segments
+        segments = self.segments
         stop_offset = segments[-1].visible_stop_offset
         if not segments[0].start_offset <= offset <= stop_offset:
             raise BrokerError(
@@ -344,7 +327,7 @@ class Log:
         """Segment starts, and the end of the log, that are not younger than ``time_ms``: newest
         first, ``count_max`` at most. ``time_ms`` may be LATEST_TIME or EARLIEST_TIME.
         """
-        segments = self._segments
+        segments = self.segments
         known = [(segment.start_offset, segment.modified_ms()) for segment in segments]
         if segments[-1].visible_size:
             known.append((segments[-1].visible_stop_offset, self._clock_ms()))
@@ -373,7 +356,7 @@ class Log:
         If all segments are deleted, an empty one at the end of the log takes their place.
         """
         with self._lock:
-            segments = self._segments
+            segments = self.segments
             count = next(
                 (index for index, segment in enumerate(segments) if not is_deletable(segment)), len(segments)
             )
@@ -383,7 +366,7 @@ class Log:
                     count -= 1
                 else:
                     self._roll()
-            deleted, self._segments = self._segments[:count], self._segments[count:]
+            deleted, self.segments = self.segments[:count], self.segments[count:]
         for segment in deleted:
             segment.path.unlink(missing_ok=True)
         return len(deleted)
@@ -394,7 +377,7 @@ class Log:
             self._flush()
 
     def _flush(self) -> None:
-        last = self._segments[-1]
+        last = self.segments[-1]
         has_more = last.size > last.visible_size
         last.visible_size = last.size
         self._unflushed_count = 0
@@ -403,7 +386,7 @@ class Log:
             self._on_visible()
 
     def _roll_if_due(self) -> None:
-        last, limits = self._segments[-1], self._limits
+        last, limits = self.segments[-1], self._limits
         begun_ms = last.first_append_ms
         old = begun_ms is not None and self._clock_ms() - begun_ms > limits.segment_age_max_ms
         if last.size > limits.segment_size_max or old:
@@ -411,6 +394,6 @@ class Log:
 
     def _roll(self) -> None:
         self._flush()
-        stop_offset = self._segments[-1].visible_stop_offset
+        stop_offset = self.segments[-1].visible_stop_offset
         segment = Segment.create(self._folder, stop_offset, self._clock_ms())
-        self._segments = (*self._segments, segment)
+        self.segments = (*self.segments, segment)

@@ -173,23 +173,19 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._count = 0
-
-    @property
-    def count(self) -> int:
-        """The number of arrivals so far; read it before you look at the logs, and pass it to ``wait``."""
-        return self._count
+        #: The number of arrivals so far; read it before you look at the logs, and pass it to ``wait``.
+        self.count = 0
 
     def notify(self) -> None:
         """Wake all waiting threads."""
         with self._changed:
-            self._count += 1
+            self.count += 1
             self._changed.notify_all()
 
     def wait(self, count: int, timeout_s: float) -> None:
         """Return once the count differs from ``count``, or after the timeout."""
         with self._changed:
-            self._changed.wait_for(lambda: self._count != count, timeout_s)
+            self._changed.wait_for(lambda: self.count != count, timeout_s)
 
 
 #: The first clean-up comes a minute after the start, whatever its interval is.
@@ -197,7 +193,7 @@ FIRST_CLEANUP_S: Final = 60.0
 
 
 class Housekeeping:
-    """Thread that flushes and cleans up the logs until it is stopped."""
+    """Thread that flushes and cleans up the logs from now on until it is stopped."""
 
     def __init__(self, config: BrokerConfig, logs: LogDirectory) -> None:
         self._flush_interval_s = config.flush_check_interval_ms / 1000
@@ -205,9 +201,6 @@ class Housekeeping:
         self._logs = logs
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:

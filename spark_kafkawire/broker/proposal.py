@@ -49,7 +49,6 @@ _CODES: Final = {CodeOf07.UNKNOWN: ErrorCode.INVALID_TOPIC}
 class _Place:
     """A partition to fetch, and how many bytes it has from its offset on; ``log`` is None before any."""
 
-    topic: str
     partition: int
     offset: int
     log: Log | None
@@ -113,14 +112,13 @@ class ProposalHandlers:
         return SILENCE if all(is_appended(code) for code, _ in outcomes) else CLOSE
 
     def _append(self, topic: str, part: PartitionData, *, flush: bool) -> tuple[int, int]:
-        """Error code and offset of one message set."""
         try:
             self._logs.get(topic, part.partition)  # before a folder is made
-            checked = check_produced(part.messages, self._config.max_message_size)
-            if checked.size != len(part.messages):
-                raise CorruptDataError(f"the message set ends inside a message, at {checked.size}")
+            size, count = check_produced(part.messages, self._config.max_message_size)
+            if size != len(part.messages):
+                raise CorruptDataError(f"the message set ends inside a message, at {size}")
             log = self._logs.get_or_create(topic, part.partition)
-            return NO_ERROR_OF_SET, log.append(part.messages, checked.count, flush=flush)
+            return NO_ERROR_OF_SET, log.append(part.messages, count, flush=flush)
         except (OversizeMessage, CorruptDataError, LimitError, BrokerError, OSError) as error:
             LOG.warning("messages for %s:%d refused: %s", quote(topic), part.partition, error)
             return _code_of(error), proposal.NO_OFFSET
@@ -158,7 +156,6 @@ class ProposalHandlers:
             self._logs.arrivals.wait(count, min(left_s, LOOK_S))
 
     def _place(self, topic: str, partition: int, offset: int) -> _Place:
-        """State of one partition. Raises ``_PartitionFault``."""
         try:
             log = self._logs.get(topic, partition)
             if log is None:
@@ -172,7 +169,7 @@ class ProposalHandlers:
                 )
         except BrokerError as error:
             raise _PartitionFault(topic, partition, _code_of(error)) from error
-        return _Place(topic, partition, offset, log, stop_offset - offset)
+        return _Place(partition, offset, log, stop_offset - offset)
 
 
 def _list_asked(request: FetchRequest) -> Iterator[tuple[str, int, int]]:
@@ -203,7 +200,6 @@ def _group_by_topic(request: FetchRequest, parts: Iterator[PartitionData]) -> tu
 
 
 def _code_of(error: Exception) -> int:
-    """The error code for a client."""
     match error:
         case OversizeMessage():
             return ErrorCode.MESSAGE_TOO_LARGE

@@ -54,14 +54,6 @@ class FaultKind(enum.Enum):
     GARBAGE = "something else than Kafka's protocol is sent instead of the response"
 
 
-class Then(enum.Enum):
-    """Next step of the broker after it sent the bytes of a fault."""
-
-    GO_ON = "serve the next request"
-    CLOSE = "close the connection"
-    STALL = "stay silent until the peer or the broker ends"
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Misbehaviour at the ``nth`` request (from 1, over all connections) of one API.
@@ -74,23 +66,21 @@ class Fault:
     kind: FaultKind
     size: int = 0
 
-    def spoil(self, frame: bytes) -> tuple[bytes, Then]:
-        """The bytes to send instead of a response's frame, and the broker's next step."""
+    def spoil(self, frame: bytes) -> bytes:
+        """The bytes to send instead of a response's frame."""
         match self.kind:
             case FaultKind.DROP:
-                return b"", Then.CLOSE
-            case FaultKind.CUT:
-                return frame[: self.size], Then.CLOSE
-            case FaultKind.STALL:
-                return frame[: self.size], Then.STALL
+                return b""
+            case FaultKind.CUT | FaultKind.STALL:
+                return frame[: self.size]
             case FaultKind.SHORT:
-                return (self.size - 4).to_bytes(4, "big") + frame[4 : self.size], Then.GO_ON
+                return (self.size - 4).to_bytes(4, "big") + frame[4 : self.size]
             case FaultKind.FLIP:
                 flipped = bytearray(frame)
                 flipped[self.size] ^= 1
-                return bytes(flipped), Then.GO_ON
+                return bytes(flipped)
             case FaultKind.GARBAGE:
-                return NOT_KAFKA, Then.GO_ON
+                return NOT_KAFKA
 
 
 class FaultScript:
@@ -179,12 +169,12 @@ class Serving:
 
     def _misbehave(self, connection: socket.socket, fault: Fault, call: Call) -> bool:
         answer = CLOSE if fault.kind is FaultKind.DROP else call.answer(lambda: _is_open(connection))
-        data, then = fault.spoil(_join_answer(answer))
-        connection.sendall(data)
-        if then is Then.STALL:
+        parts = (part.content() if isinstance(part, FileSlice) else part for part in answer.parts)
+        connection.sendall(fault.spoil(b"".join(parts)))
+        if fault.kind is FaultKind.STALL:
             while connection.recv(READ_BYTES):
                 pass
-        return then is Then.GO_ON
+        return fault.kind in (FaultKind.SHORT, FaultKind.FLIP, FaultKind.GARBAGE)
 
 
 def _is_open(connection: socket.socket) -> bool:
@@ -232,16 +222,6 @@ def _send_slice(connection: socket.socket, descriptor: int, pos: int, size: int)
         size -= sent
 
 
-def _join_answer(answer: Answer) -> bytes:
-    frame = b""
-    for part in answer.parts:
-        if isinstance(part, FileSlice):
-            frame += part.content()
-        else:
-            frame += part
-    return frame
-
-
 def _finish(connection: socket.socket) -> None:
     """End the stream; drop requests that came already, or the kernel would send RST for FIN."""
     connection.shutdown(socket.SHUT_WR)
@@ -268,11 +248,7 @@ class BrokerServer:
     """
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        faults: Iterable[Fault] = (),
-        clock_ms: Callable[[], int] = now_ms,
+        self, config: BrokerConfig, *, faults: Iterable[Fault] = (), clock_ms: Callable[[], int] = now_ms
     ) -> None:
         self.config = config
         self._clock_ms = clock_ms
@@ -292,11 +268,6 @@ class BrokerServer:
         """``host:port``"""
         return f"{self.config.hostname}:{self.port}"
 
-    @property
-    def logs(self) -> LogDirectory:
-        """Logs of this broker, for tests that flush or clean them by hand."""
-        return self._logs
-
     def start(self) -> None:
         """Open the logs, listen, register, serve.
 
@@ -305,16 +276,15 @@ class BrokerServer:
         """
         with contextlib.ExitStack() as undo:
             self._listener = undo.enter_context(_listen(self.config))
-            self._logs = LogDirectory(self.config, clock_ms=self._clock_ms)
-            speakers = [_SPEAKERS[item](self.config, self._logs) for item in self.config.wire_formats]
+            self.logs = LogDirectory(self.config, clock_ms=self._clock_ms)
+            speakers = [_SPEAKERS[item](self.config, self.logs) for item in self.config.wire_formats]
             self._serving = Serving(speakers, self._faults, self.config.max_socket_request_bytes)
             self._registry = Registry(self.config, self.port) if self.config.zookeeper else None
             if self._registry:
-                self._logs.on_new_topic = self._registry.add_topic
-                self._registry.start(self._logs.topics)
+                self.logs.on_new_topic = self._registry.add_topic
+                self._registry.start(self.logs.topics)
                 undo.callback(self._registry.stop)
-            self._housekeeping = Housekeeping(self.config, self._logs)
-            self._housekeeping.start()
+            self._housekeeping = Housekeeping(self.config, self.logs)
             undo.pop_all()
         self._wake, self._woken = socket.socketpair()
         self._acceptor = threading.Thread(target=self._accept, name=f"accept {self.address}", daemon=True)
@@ -324,7 +294,7 @@ class BrokerServer:
         """Close all connections, flush the logs, leave ZooKeeper. Waits for every thread."""
         self._end_connections()
         self._housekeeping.stop()
-        self._logs.close()
+        self.logs.close()
         if self._registry:
             self._registry.stop()
 
@@ -347,7 +317,7 @@ class BrokerServer:
             # Ends a running receive or send of another thread; a close does not.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._logs.arrivals.notify()  # waiting fetches check whether their client is still there
+        self.logs.arrivals.notify()  # waiting fetches check whether their client is still there
         for thread in connections.values():
             thread.join(STOP_TIMEOUT_S)
 

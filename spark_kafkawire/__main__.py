@@ -31,10 +31,7 @@ _OWN: Final = {
     _PATH: 'print the script of a command, for spark-submit "$(kafkawire path ingest)" ...',
 }
 #: The words that each accepts.
-_WORDS: Final[Mapping[str, Sequence[str]]] = {
-    _HELP[0]: (*COMMANDS, _PATH),
-    _PATH: tuple(COMMANDS),
-}
+_WORDS: Final[Mapping[str, Sequence[str]]] = {_HELP[0]: (*COMMANDS, _PATH), _PATH: tuple(COMMANDS)}
 _DONE: Final = 0
 _FAILED: Final = 1
 _USAGE: Final = 2

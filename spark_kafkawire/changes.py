@@ -527,11 +527,7 @@ class _Merge:
         table = schema_of_table("merge_changes", batch.sparkSession, self.table)
         known = {field.name.lower(): field.dataType for field in table.fields}
         ours = {field.name.lower(): field for field in batch.schema.fields}
-        needed = (
-            "_sequence",
-            *(("_op",) if self.marks else ()),
-            *(_OF_VERSIONS if self.history else ()),
-        )
+        needed = ("_sequence", *(("_op",) if self.marks else ()), *(_OF_VERSIONS if self.history else ()))
         for name in needed:
             if name not in known:
                 raise OptionError(

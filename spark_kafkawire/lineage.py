@@ -24,11 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attr
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-)
+from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from .errors import LOG, OptionError, counted, printable

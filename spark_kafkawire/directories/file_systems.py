@@ -121,11 +121,7 @@ class ArrowFiles:
         selector = FileSelector(folder, allow_not_found=self._is_flat, recursive=self._is_flat)
         result = [
             FileInfo(
-                item.path,
-                item.base_name,
-                item.type == FileType.Directory,
-                item.size or 0,
-                _ms(item.mtime),
+                item.path, item.base_name, item.type == FileType.Directory, item.size or 0, _ms(item.mtime)
             )
             for item in self._system.get_file_info(selector)
         ]

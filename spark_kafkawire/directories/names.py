@@ -25,18 +25,12 @@ _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _PARTITION_MAX: Final = 2**31 - 1
 #: A number of 20 digits, perhaps a part between dots, the ending, and a state that Kafka appends.
 _FILE: Final = re.compile(
-    r"([0-9]{20})\.(log|kafka|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?",
-    re.ASCII,
+    r"([0-9]{20})\.(log|kafka|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?", re.ASCII
 )
 _OFFSET_MAX: Final = 2**63 - 1
 #: Topics of Kafka itself. A read that names no topic leaves them out, as it does with brokers.
 INTERNAL_TOPICS: Final = frozenset(
-    (
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__cluster_metadata",
-    )
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 )
 
 

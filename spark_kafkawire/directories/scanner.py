@@ -144,13 +144,7 @@ class DamagedSegment:
                 next_pos, next_offset = location, first
                 break
         reason = "it has no end" if result.rest is None else result.rest.reason
-        damage = Damage(
-            0,
-            next_pos - pos,
-            result.next_offset,
-            max(next_offset, result.next_offset),
-            reason,
-        )
+        damage = Damage(0, next_pos - pos, result.next_offset, max(next_offset, result.next_offset), reason)
         return Walk((damage,), damage.stop, damage.stop_offset)
 
 
@@ -376,10 +370,7 @@ def _is_right(index: BatchIndex) -> bool:
     except CorruptDataError:
         return False
     old = index.table[~is_modern]
-    starts, sizes = (
-        old[:, log_index.POS] + MAGIC_POS,
-        old[:, log_index.SIZE] - MAGIC_POS,
-    )
+    starts, sizes = old[:, log_index.POS] + MAGIC_POS, old[:, log_index.SIZE] - MAGIC_POS
     claimed = old[:, log_index.CRC].astype(np.uint32)
     return not len(old) or first_mismatch(index.buf, starts, sizes, claimed) is None
 

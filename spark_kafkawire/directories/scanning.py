@@ -21,13 +21,7 @@ from ..errors import CorruptDataError, list_some, printable, quote
 from ..model import Generation
 from . import side_files
 from .file_systems import FileInfo
-from .files import (
-    NO_SETTINGS,
-    FileAccessError,
-    Files,
-    FileSystemOptions,
-    open_files,
-)
+from .files import NO_SETTINGS, FileAccessError, Files, FileSystemOptions, open_files
 from .names import FileKind, FileName, FileState, LogName, file_name, log_name
 from .side_files import EpochStart
 

@@ -247,10 +247,7 @@ def offset_index(data: bytes, base_offset: int) -> OffsetIndex:
     """The entries of an offset index of the segment at ``base_offset``, up to the first one that does not
     rise."""
     entries = np.frombuffer(data, _OFFSET_ENTRY, len(data) // _OFFSET_ENTRY.itemsize)
-    offsets, positions = (
-        entries["offset"].astype(np.int64),
-        entries["pos"].astype(np.int64),
-    )
+    offsets, positions = entries["offset"].astype(np.int64), entries["pos"].astype(np.int64)
     rises = (np.diff(offsets, prepend=-1) > 0) & (np.diff(positions, prepend=0) > 0)
     count = _count_leading(rises)
     return OffsetIndex(offsets[:count] + base_offset, positions[:count], count == len(entries))
@@ -260,10 +257,7 @@ def time_index(data: bytes, base_offset: int) -> TimeIndex:
     """The entries of a time index of the segment at ``base_offset``, up to the first one that does not
     rise."""
     entries = np.frombuffer(data, _TIME_ENTRY, len(data) // _TIME_ENTRY.itemsize)
-    times_ms, offsets = (
-        entries["time_ms"].astype(np.int64),
-        entries["offset"].astype(np.int64),
-    )
+    times_ms, offsets = entries["time_ms"].astype(np.int64), entries["offset"].astype(np.int64)
     # A clock may have been before 1970 only in theory: a timestamp of zero or less is no entry.
     rises = (times_ms > 0) & (np.diff(times_ms, prepend=0) > 0) & (np.diff(offsets, prepend=-1) > 0)
     count = _count_leading(rises)

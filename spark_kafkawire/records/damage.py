@@ -257,13 +257,7 @@ class WalkBuilder:
         if (damage := self._open) is not None:
             stop_offset = max(stop_offset, damage.start_offset)
             self._parts.append(
-                Damage(
-                    damage.pos,
-                    damage.stop,
-                    damage.start_offset,
-                    stop_offset,
-                    damage.reason,
-                )
+                Damage(damage.pos, damage.stop, damage.start_offset, stop_offset, damage.reason)
             )
             self.next_offset, self._open = stop_offset, None
 

@@ -50,11 +50,7 @@ _OFFSET: Final = struct.Struct(">q")
 _INT32: Final = struct.Struct(">i")
 _UINT32: Final = struct.Struct(">I")
 #: Smallest size of each magic, all bytes counted.
-_SIZES_MIN: Final = (
-    MESSAGE_OVERHEAD,
-    MESSAGE_OVERHEAD + TIMESTAMP_BYTES,
-    BATCH_OVERHEAD,
-)
+_SIZES_MIN: Final = (MESSAGE_OVERHEAD, MESSAGE_OVERHEAD + TIMESTAMP_BYTES, BATCH_OVERHEAD)
 
 #: Reasons of batches whose checksum is right and whose records cannot be decoded, by offset and checksum.
 Undecodable = Mapping[tuple[int, int], str]
@@ -91,15 +87,7 @@ def walk_batches(
     """
     array = byte_array(buf)
     entries = _Batches(
-        array,
-        start_offset,
-        stop_offset,
-        size_max,
-        is_end,
-        boundaries,
-        limits,
-        undecodable,
-        is_segment,
+        array, start_offset, stop_offset, size_max, is_end, boundaries, limits, undecodable, is_segment
     )
     walk = entries.walk()
     return _without_last(array, walk) if is_segment and not is_end else walk

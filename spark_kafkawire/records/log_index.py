@@ -193,13 +193,7 @@ def first_wrong_crc(buf: Any, table: Any, rows: Any, library: int) -> int:
 
 @kernel("UniTuple(int64, 3)(int64[:, ::1], int64, int64, int64, uint8[::1], int64[::1], int64[::1])")
 def select_batches(
-    table: Any,
-    first: int,
-    start_offset: int,
-    stop_offset: int,
-    is_aborted: Any,
-    chosen: Any,
-    left_out: Any,
+    table: Any, first: int, start_offset: int, stop_offset: int, is_aborted: Any, chosen: Any, left_out: Any
 ) -> tuple[int, int, int]:
     """Choose the rows, from ``first`` on, of batches that may hold records of the range of offsets.
 

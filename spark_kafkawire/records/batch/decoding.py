@@ -210,13 +210,7 @@ def read_records(
 
 @kernel("UniTuple(int64, 5)(int64[:, ::1], int64[::1], int64[::1], int64, int64, int64, int64[:, ::1])")
 def place_records(
-    table: Any,
-    rows: Any,
-    sizes: Any,
-    bytes_max: int,
-    count_max: int,
-    record_bytes_min: int,
-    part: Any,
+    table: Any, rows: Any, sizes: Any, bytes_max: int, count_max: int, record_bytes_min: int, part: Any
 ) -> tuple[int, int, int, int, int]:
     """Copy the first ``rows`` of the table, whose records make a part of ``bytes_max``, to ``part``.
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import enum
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from .errors import printable
 
@@ -38,76 +36,35 @@ class Generation(enum.Enum):
     """Family of protocols that brokers speak: that of Kafka 0.6 and 0.7, or the one that began with 0.8.
 
     The discovery option chooses it, once. Code looks up all differences by it in tables, or they are in the
-    folders ``v07`` and ``modern``.
+    folders ``v07`` and ``modern``. ``title`` is the name in reports and errors. Offsets count bytes of the log
+    until 0.7, records since. A partition belongs to one broker, whose id is part of its name, until 0.7
+    (``has_partitions_of_brokers``); later it may move to another one. Spark's own Kafka connector reads
+    brokers with ``has_spark_connector``. Brokers may store headers of records since 0.11 (``has_headers``).
+    ``wire_format`` is the one that brokers speak by default.
     """
 
-    V07 = "0.7"
-    MODERN = "0.8+"
+    V07 = "0.7", "Kafka 0.7", OffsetUnit.BYTES, True, False, False, WireFormat.V07
+    MODERN = "0.8+", "Kafka 0.8 or later", OffsetUnit.RECORDS, False, True, True, WireFormat.MODERN
 
-    @property
-    def title(self) -> str:
-        """Name in reports and errors."""
-        return _FACTS[self].title
+    def __new__(cls, value: str, *_: object) -> Generation:
+        """The member of that value, which is also the one of its pickles."""
+        self = object.__new__(cls)
+        self._value_ = value
+        return self
 
-    @property
-    def offset_unit(self) -> OffsetUnit:
-        """Unit of offsets: bytes of the log until 0.7, records since."""
-        return _FACTS[self].offset_unit
-
-    @property
-    def has_partitions_of_brokers(self) -> bool:
-        """True if a partition belongs to one broker, whose id is part of its name (until 0.7). In later
-        versions a partition may move to another broker."""
-        return _FACTS[self].has_partitions_of_brokers
-
-    @property
-    def has_spark_connector(self) -> bool:
-        """True if Spark's own Kafka connector reads these brokers."""
-        return _FACTS[self].has_spark_connector
-
-    @property
-    def has_headers(self) -> bool:
-        """True if brokers of this generation may store headers of records (since 0.11)."""
-        return _FACTS[self].has_headers
-
-    @property
-    def wire_format(self) -> WireFormat:
-        """Wire format that brokers of this generation speak by default."""
-        return _FACTS[self].wire_format
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The differences of a generation that all folders share."""
-
-    title: str
-    offset_unit: OffsetUnit
-    has_partitions_of_brokers: bool
-    has_spark_connector: bool
-    has_headers: bool
-    wire_format: WireFormat
-
-
-_FACTS: Final[Mapping[Generation, _Facts]] = MappingProxyType(
-    {
-        Generation.V07: _Facts(
-            title="Kafka 0.7",
-            offset_unit=OffsetUnit.BYTES,
-            has_partitions_of_brokers=True,
-            has_spark_connector=False,
-            has_headers=False,
-            wire_format=WireFormat.V07,
-        ),
-        Generation.MODERN: _Facts(
-            title="Kafka 0.8 or later",
-            offset_unit=OffsetUnit.RECORDS,
-            has_partitions_of_brokers=False,
-            has_spark_connector=True,
-            has_headers=True,
-            wire_format=WireFormat.MODERN,
-        ),
-    }
-)
+    def __init__(
+        self,
+        _: str,
+        title: str,
+        offset_unit: OffsetUnit,
+        has_partitions_of_brokers: bool,
+        has_spark_connector: bool,
+        has_headers: bool,
+        wire_format: WireFormat,
+    ) -> None:
+        self.title, self.offset_unit, self.wire_format = title, offset_unit, wire_format
+        self.has_partitions_of_brokers = has_partitions_of_brokers
+        self.has_spark_connector, self.has_headers = has_spark_connector, has_headers
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -90,7 +90,7 @@ _POLYNOMIAL: Final = 0xEDB88320
 #: Mean size from which a library call per value through Python beats the compiled tables, bytes.
 _LIBRARY_SIZE_MIN: Final = 512
 #: Test input of CRC functions.
-_CHECKED: Final = b"123456789"
+CHECKED: Final = b"123456789"
 
 
 #: The CRC-32 of a buffer, as in zlib: of bytes that follow others, with the CRC-32 of those.
@@ -133,8 +133,8 @@ def library_address() -> int:
 
     It takes 8 ns for 100 bytes where the tables take 26, and a call through Python 100.
     """
-    types = ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64
-    return _address("crc32_gzip_refl", types, (0, _CHECKED, len(_CHECKED)), 0xCBF43926)
+    types = ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64
+    return address_of("crc32_gzip_refl", types, (0, CHECKED, len(CHECKED)), 0xCBF43926)
 
 
 @cache
@@ -144,18 +144,19 @@ def crc32c_address() -> int:
     For large batches it takes half of the time of the package crc32c, and small ones spare the call through
     Python: a third of the time of 16 KiB.
     """
-    types = ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32
-    arguments = _CHECKED, len(_CHECKED), 0xFFFFFFFF
-    return _address("crc32_iscsi", types, arguments, 0xE3069283 ^ 0xFFFFFFFF)
+    types = ctypes.c_uint32, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32
+    arguments = CHECKED, len(CHECKED), 0xFFFFFFFF
+    return address_of("crc32_iscsi", types, arguments, 0xE3069283 ^ 0xFFFFFFFF)
 
 
-def _address(name: str, types: Sequence[Any], arguments: tuple[object, ...], expected: int) -> int:
-    """Address of a function of ISA-L that returns what is expected; 0 without one."""
+def address_of(name: str, types: Sequence[Any], arguments: tuple[object, ...], expected: int) -> int:
+    """Address of a function of ISA-L that returns what is expected; 0 without one. ``types`` are those of its
+    result and its arguments."""
     try:
         function = ctypes.CDLL(isal_zlib.__file__)[name]
     except (AttributeError, OSError):  # another build of the library, which shows Python's names only
         return 0
-    function.restype, function.argtypes = ctypes.c_uint32, types
+    function.restype, *function.argtypes = types
     return ctypes.cast(function, ctypes.c_void_p).value or 0 if function(*arguments) == expected else 0
 
 
@@ -163,15 +164,15 @@ def _address(name: str, types: Sequence[Any], arguments: tuple[object, ...], exp
 def slice_tables() -> Uint32s:
     """16 tables of 256: the CRC of each byte with ``i`` zero bytes after it. Shape (4096,)."""
     tables = np.empty((16, 256), np.uint32)
-    tables[0] = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        tables[0] = (tables[0] >> 1) ^ (tables[0] & 1) * np.uint32(_POLYNOMIAL)
+    tables[0] = byte_table(np.uint32(_POLYNOMIAL))
     for i in range(1, 16):
-        tables[i] = _shift_byte(tables[0], tables[i - 1])
+        tables[i] = (tables[i - 1] >> 8) ^ tables[0][tables[i - 1] & 255]
     return tables.reshape(-1)
 
 
-def _shift_byte(table: Uint32s, crcs: Uint32s) -> Uint32s:
-    """Extend the data of each CRC by one zero byte."""
-    shifted: Uint32s = (crcs >> 8) ^ table[crcs & 255]
-    return shifted
+def byte_table(polynomial: Any) -> npt.NDArray[Any]:
+    """The CRC of each byte, without inversions, of the polynomial's type."""
+    table = np.arange(256, dtype=polynomial.dtype)
+    for _ in range(8):
+        table = (table >> 1) ^ (table & 1) * polynomial
+    return table

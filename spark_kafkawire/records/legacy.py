@@ -444,11 +444,7 @@ class _MessageEncoder:
         sizes = self.sizes[start:stop]
         starts = np.cumsum(sizes) - sizes
         out = np.empty(int(sizes.sum()), np.uint8)
-        columns = (
-            *(self.keys.data, self.keys.starts, self.keys.sizes),
-            *(self.values.data, self.values.starts, self.values.sizes),
-        )
-        write_messages(*columns, self.timestamps, start, stop, self.packing.magic, out)
+        write_messages(*self.keys, *self.values, self.timestamps, start, stop, self.packing.magic, out)
         # The bytes that a CRC covers, and those between, as one row of spans.
         bounds = np.column_stack((starts + MAGIC_POS, starts + sizes)).reshape(-1)
         crcs = crc32_each(byte_array(out.data), bounds)[::2]

@@ -11,16 +11,16 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from isal import isal_zlib
 
 from ..errors import OptionError, RowError
 from . import compiler
 from .arrays import Int64s, Uint8s, byte_array, room
+from .checksum import CHECKED, address_of, byte_table
 from .columns import check_spans
 from .compiler import BYTES, inlined, kernel
 from .native import library_crc64
@@ -117,8 +117,7 @@ class Records:
         return timestamps
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """Rows ``data[starts[i]:starts[i] + sizes[i]]``; a null has the size ``NULL_SIZE``.
 
     Where all rows are null, ``starts`` and ``sizes`` have no length. ``data`` is the array's memory.
@@ -180,9 +179,6 @@ def cut_rows(sizes: Int64s, bytes_max: int) -> Iterator[tuple[int, int]]:
 
 
 _POLYNOMIAL: Final = 0xC96C5795D7870F42
-#: Test input of CRC functions, and its CRC-64.
-_CHECKED: Final = b"123456789"
-_CRC_OF_CHECKED: Final = 0x995DC9BBDF1939FA - (1 << 64)
 _LOW_56: Final = (1 << 56) - 1
 #: Odd numbers without a pattern: they tell columns apart, and mix.
 _MARKS: Final = (0x1E3779B97F4A7C15, 0x3C6EF372FE94F82B, 0x5A5470E5C9B7A3D1, 0x78DDE6E4D2E1C66F)
@@ -251,22 +247,14 @@ def extend_crcs(
 def _library() -> int:
     """Address of ISA-L's CRC-64, for kernels; 0 if it is hidden, or missing as in isal before 1.9: then
     compiled kernels use the table, a byte at a time."""
-    try:
-        address = ctypes.cast(ctypes.CDLL(isal_zlib.__file__).crc64_ecma_refl, ctypes.c_void_p).value or 0
-    except (AttributeError, OSError):  # another build of the library, which shows Python's names only
-        address = 0
-    if address:
-        buffer = ctypes.create_string_buffer(_CHECKED)
-        if library_crc64(address, 0, ctypes.addressof(buffer), len(_CHECKED)) == _CRC_OF_CHECKED:
-            return address
-    compiler.load()
-    return 0
+    types = ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64
+    address = address_of("crc64_ecma_refl", types, (0, CHECKED, len(CHECKED)), 0x995DC9BBDF1939FA)
+    if not address:
+        compiler.load()
+    return address
 
 
 @cache
 def _table() -> Int64s:
     """The CRC-64 of each byte, without inversions, as signed numbers."""
-    table = np.arange(256, dtype=np.uint64)
-    for _ in range(8):
-        table = (table >> np.uint64(1)) ^ (table & np.uint64(1)) * np.uint64(_POLYNOMIAL)
-    return table.view(np.int64)
+    return byte_table(np.uint64(_POLYNOMIAL)).view(np.int64)

@@ -37,7 +37,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
-from spark_kafkawire.errors import CorruptDataError, KafkaWireError, LimitError, counted
+from spark_kafkawire.errors import CorruptDataError, KafkaWireError, counted
 from spark_kafkawire.protocol.buffers import Buffers
 from spark_kafkawire.protocol.primitives import Buffer
 
@@ -268,10 +268,6 @@ class Regions:
     table: Int64s
     count: int
 
-    def region_of(self, row: int) -> int:
-        """The region of a record that was kept."""
-        return int(np.searchsorted(np.cumsum(self.table[:, log_index.KEPT]), row, "right"))
-
     def damage(self, region: int, reason: str) -> CorruptDataError:
         """The error for a damaged record in a region."""
         return self.index.damage(int(self.rows[region]), reason)
@@ -287,16 +283,11 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: B
     """
     if (index.table[rows, log_index.ATTRIBUTES] & CODEC_MASK).any():
         yield from _decompress_batches(index, rows, limits, buffers)
-    else:
-        yield from _plain(index, rows, limits)
-
-
-def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
-    first = 0
-    while first < len(rows):
-        result = _place_records(index, rows[first:], limits)
+        return
+    while len(rows):
+        result = _place_records(index, rows, limits)
         yield result
-        first += len(result.rows)
+        rows = rows[len(result.rows) :]
 
 
 def _decompress_batches(
@@ -410,6 +401,7 @@ _Values = tuple[Uint8s, Int32s, Int32s]
 #: Where each row's headers begin and end, and how many they are.
 _Headers = tuple[Int32s, Int32s, Int32s]
 _NO_VALUES: Final[_Values] = (room(0, np.uint8), room(0, np.int32), room(0, np.int32))
+_NO_HEADERS: Final[_Headers] = (room(0, np.int32), room(0, np.int32), room(0, np.int32))
 _MEANINGS: Final = {
     log_index.BAD_RECORD: "the sizes of a record do not add up",
     log_index.BAD_OFFSET: "the offset of a record is not one of the batch, or not above the one before it",
@@ -441,19 +433,17 @@ def decode_records(
 
 def check_crcs(index: BatchIndex, rows: Int64s) -> None:
     """Raise ``CorruptDataError`` (fatal) where the CRC-32C of one of these batches is wrong."""
-    if (wrong := _first_wrong(index, rows)) >= 0:
+    wrong = -1
+    if compiler.loaded() and (library := crc32c_address()):
+        wrong = log_index.first_wrong_crc(index.buf, index.table, rows, library)
+    else:
+        view, batches = index.buf.data, index.table[rows][:, _CHECKED].tolist()
+        for i, (pos, size, claimed) in enumerate(batches):
+            if crc32c(view[pos + BATCH_ATTRIBUTES_POS : pos + size]) != claimed:
+                wrong = i
+                break
+    if wrong >= 0:
         raise index.damage(int(rows[wrong]), "its CRC-32C is wrong")
-
-
-def _first_wrong(index: BatchIndex, rows: Int64s) -> int:
-    library = crc32c_address() if compiler.loaded() else 0
-    if library:
-        return log_index.first_wrong_crc(index.buf, index.table, rows, library)
-    view, batches = index.buf.data, index.table[rows][:, _CHECKED].tolist()
-    for i, (pos, size, claimed) in enumerate(batches):
-        if crc32c(view[pos + BATCH_ATTRIBUTES_POS : pos + size]) != claimed:
-            return i
-    return -1
 
 
 def _columns(
@@ -470,8 +460,13 @@ def _columns(
     timestamps = room(count if "timestamp" in wanted else 0, np.int64)
     timestamp_types = room(count if "timestampType" in wanted else 0, np.int32)
     keys = room_for(count if "key" in wanted else 0)
-    values = _room_for_values(regions, buffers) if "value" in wanted else _NO_VALUES
-    headers = _room_for_headers(count if "headers" in wanted else 0)
+    values = _NO_VALUES
+    if "value" in wanted:
+        data = np.frombuffer(buffers.take(len(regions.buf)), np.uint8)
+        values = data, room(count + 1, np.int32), room(count, np.int32)
+    headers = _NO_HEADERS
+    if "headers" in wanted:
+        headers = room(count, np.int32), room(count, np.int32), room(count, np.int32)
     sums = np.empty(SUMS, np.int64)
     columns = (offsets, timestamps, timestamp_types, keys, values, headers, sums)
     code, region, row = read_records(regions.buf, regions.table, start_offset, stop_offset, *columns)
@@ -481,7 +476,9 @@ def _columns(
     has_keys = "key" in wanted and null_keys < row
     has_headers = "headers" in wanted and header_count > 0
     if has_headers and header_count > limits.rows_max:
-        raise _too_many_headers(regions, header_count, limits)
+        held = counted(header_count, "header")
+        reason = f"the records from here on have {held}, and each counts as {MESSAGE_BYTES_MIN} bytes"
+        raise regions.index.too_large(int(regions.rows[0]), reason, limits)
     return Columns(
         offsets[:row],
         keys=gather_binary(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
@@ -490,21 +487,6 @@ def _columns(
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
         timestamp_types=timestamp_types[:row] if "timestampType" in wanted else None,
     )
-
-
-def _too_many_headers(regions: Regions, count: int, limits: DecodeLimits) -> LimitError:
-    headers = counted(count, "header")
-    reason = f"the records from here on have {headers}, and each counts as {MESSAGE_BYTES_MIN} bytes"
-    return regions.index.too_large(int(regions.rows[0]), reason, limits)
-
-
-def _room_for_headers(count: int) -> _Headers:
-    return room(count, np.int32), room(count, np.int32), room(count, np.int32)
-
-
-def _room_for_values(regions: Regions, buffers: Buffers) -> _Values:
-    data = np.frombuffer(buffers.take(len(regions.buf)), np.uint8)
-    return data, room(regions.count + 1, np.int32), room(regions.count, np.int32)
 
 
 def _gather_values(values: _Values, count: int, size: int, nulls: int) -> pa.BinaryArray:
@@ -518,7 +500,8 @@ def _headers(regions: Regions, columns: _Headers, count: int, header_count: int)
     try:
         return decode_headers(regions.buf, starts[:count], stops[:count], counts[:count], header_count)
     except BadHeaders as error:
-        raise regions.damage(regions.region_of(error.row), str(error)) from error
+        region = int(np.searchsorted(np.cumsum(regions.table[:, log_index.KEPT]), error.row, "right"))
+        raise regions.damage(region, str(error)) from error
 
 
 #: The types in the key of a control record, ``version int16 | type int16``.
@@ -533,14 +516,10 @@ class AbortedEntry(Protocol):
     """A transaction that a Fetch response names as aborted."""
 
     @property
-    def producer_id(self) -> int:
-        """Producer of the transaction."""
-        ...
+    def producer_id(self) -> int: ...
 
     @property
-    def first_offset(self) -> int:
-        """The offset of its first record."""
-        ...
+    def first_offset(self) -> int: ...
 
 
 class AbortedTransactions:
@@ -569,7 +548,13 @@ class AbortedTransactions:
         open_producers: set[int] = set()
         for row in rows.tolist():
             while waiting and waiting[-1][0] < index.table[row, log_index.NEXT_OFFSET]:
-                open_producers.add(self._opened(index, row, *waiting.pop()))
+                first_offset, producer_id = waiting.pop()
+                if producer_id in self._given:
+                    reason = (
+                        f"the response calls the transaction of producer {producer_id} aborted from offset"
+                    )
+                    raise index.disagreement(row, f"{reason} {first_offset} on, and it began before that")
+                open_producers.add(producer_id)
             if attributes[row] & CONTROL_BIT:
                 self._take_marker(index, row, open_producers)
             else:
@@ -586,16 +571,6 @@ class AbortedTransactions:
         is_marker = is_marker[last]
         self._given.update(producers[~is_marker].tolist())
         self._given.difference_update(producers[is_marker].tolist())
-
-    def _opened(self, index: BatchIndex, row: int, first_offset: int, producer_id: int) -> int:
-        """The producer of a transaction that is called aborted, from its first record on."""
-        if producer_id in self._given:
-            raise index.disagreement(
-                row,
-                f"the response calls the transaction of producer {producer_id} aborted from offset "
-                f"{first_offset} on, and it began before that",
-            )
-        return producer_id
 
     def _take_marker(self, index: BatchIndex, row: int, open_producers: set[int]) -> None:
         producer_id = int(index.table[row, log_index.PRODUCER_ID])

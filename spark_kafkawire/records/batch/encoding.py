@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -162,32 +162,27 @@ _PLAN_BATCHES: Final = 64
 _PLAN_BYTES: Final = 1 << 20
 #: Bytes of a record that has no headers: their count.
 _NO_HEADERS_SIZE: Final = 1
-#: The bytes of a column, where each row's begin, and their sizes.
-_Spans = tuple[Uint8s, Int64s, Int64s]
 
 
 def encode_records(parts: Sequence[Records], packing: Packing, now_ms: int) -> Iterator[EncodedBatch]:
     """Batches of the records of all parts, in order; raises as ``record_log.encode_batches`` says."""
-    columns = [_EncodedPart.of(part) for part in parts]
+    encoded = [_EncodedPart.of(part) for part in parts]
     timestamps = _end_to_end([part.timestamps(now_ms) for part in parts])
-    return _BatchEncoder(columns, timestamps, packing).batches()
+    return _BatchEncoder(encoded, timestamps, packing).batches()
 
 
-@dataclass(frozen=True, slots=True)
-class _EncodedPart:
-    """Keys, values and headers of ``count`` consecutive rows, and the same columns as arguments of
-    kernels."""
+class _EncodedPart(NamedTuple):
+    """Columns of ``count`` consecutive rows."""
 
-    columns: tuple[Column, Column, Column]
-    spans: tuple[_Spans, _Spans, _Spans]
+    keys: Column
+    values: Column
+    headers: Column
     count: int
 
     @classmethod
     def of(cls, records: Records) -> _EncodedPart:
         keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
-        headers = encode_headers(records.headers)
-        columns = keys, values, headers
-        return cls(columns, (_spans(keys), _spans(values), _spans(headers)), records.count)
+        return cls(keys, values, encode_headers(records.headers), records.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +198,9 @@ class _BatchEncoder:
         compiler.expect(compiler.RECORD_COST * count)
         bodies = room(count, np.int64)
         table = np.empty((_PLAN_BATCHES, PLAN_COLUMNS), np.int64)
-        sizes = self._all_sizes()
+        keys, values, headers, _ = zip(*self.parts, strict=True)
+        sizes = [self._sizes(keys, NULL_SIZE), self._sizes(values, NULL_SIZE)]
+        sizes.append(self._sizes(headers, _NO_HEADERS_SIZE))
         row = 0
         while row < count:
             code, batches, row, size = plan_batches(
@@ -219,14 +216,6 @@ class _BatchEncoder:
             if code == RECORD_TOO_LARGE:
                 raise record_too_large(row, size, self.packing.request_bytes_max)
             yield from self._written(bodies, table[:batches])
-
-    def _all_sizes(self) -> tuple[Int64s, Int64s, Int64s]:
-        keys, values, headers = zip(*(part.columns for part in self.parts), strict=True)
-        return (
-            self._sizes(keys, NULL_SIZE),
-            self._sizes(values, NULL_SIZE),
-            self._sizes(headers, _NO_HEADERS_SIZE),
-        )
 
     def _sizes(self, columns: Sequence[Column], missing: int) -> Int64s:
         """The sizes of all rows; no sizes if all parts have none."""
@@ -260,9 +249,8 @@ class _BatchEncoder:
         for part in self.parts:
             stop = start + part.count
             if start < last and first < stop:
-                keys, values, headers = part.spans
                 rows = self.timestamps[start:stop], bodies[start:stop], table
-                pos = write_records(*keys, *values, *headers, *rows, start, pos, out)
+                pos = write_records(*part.keys, *part.values, *part.headers, *rows, start, pos, out)
             start = stop
 
     def _stamp(self, data: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
@@ -276,10 +264,6 @@ class _BatchEncoder:
             *NO_PRODUCER,
             count,
         )
-
-
-def _spans(column: Column) -> _Spans:
-    return column.data, column.starts, column.sizes
 
 
 def _end_to_end(parts: Sequence[Int64s]) -> Int64s:

@@ -195,17 +195,14 @@ def encode_headers(headers: pa.Array | None) -> Column:
     if bad.any():
         row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
         raise RowError(f"row {row}: a header has no key; drop the header, or name it")
-    return _encode_headers(Column.of(keys, "a header's key"), Column.of(values, "its value"), offsets)
+    key_column, value_column = Column.of(keys, "a header's key"), Column.of(values, "its value")
+    sizes = np.empty(len(offsets) - 1, np.int64)
+    size_headers(offsets, key_column.sizes, value_column.sizes, sizes)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    write_headers(offsets, *key_column, *value_column, out)
+    return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)
 
 
 def _is_null(array: pa.Array) -> npt.NDArray[np.bool_]:
     nulls: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
     return nulls
-
-
-def _encode_headers(keys: Column, values: Column, offsets: Int64s) -> Column:
-    sizes = np.empty(len(offsets) - 1, np.int64)
-    size_headers(offsets, keys.sizes, values.sizes, sizes)
-    out = np.empty(int(sizes.sum()), np.uint8)
-    write_headers(offsets, keys.data, keys.starts, keys.sizes, values.data, values.starts, values.sizes, out)
-    return Column(byte_array(out.data), np.cumsum(sizes) - sizes, sizes)

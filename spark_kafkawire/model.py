@@ -36,8 +36,8 @@ class Generation(enum.Enum):
     """Family of protocols that brokers speak: that of Kafka 0.6 and 0.7, or the one that began with 0.8.
 
     The discovery option chooses it, once. Code looks up all differences by it in tables, or they are in the
-    folders ``v07`` and ``modern``. ``title`` is the name in reports and errors. Offsets count bytes of the log
-    until 0.7, records since. A partition belongs to one broker, whose id is part of its name, until 0.7
+    folders ``v07`` and ``modern``. ``title`` is the name in reports and errors. Offsets count bytes of the
+    log until 0.7, records since. A partition belongs to one broker, whose id is part of its name, until 0.7
     (``has_partitions_of_brokers``); later it may move to another one. Spark's own Kafka connector reads
     brokers with ``has_spark_connector``. Brokers may store headers of records since 0.11 (``has_headers``).
     ``wire_format`` is the one that brokers speak by default.

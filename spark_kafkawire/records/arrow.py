@@ -6,8 +6,7 @@ The column ``_corrupt_record`` has the bytes that could not become a row, and th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -80,9 +79,6 @@ _NO_TIMESTAMP_MS: Final = -1
 #: Largest timestamp whose microseconds fit in int64, year 294247; later ones become this one.
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 
-P = ParamSpec("P")
-A = TypeVar("A", bound="pa.Array | None")
-
 
 class BatchBuilder:
     """Makes record batches of one log, with exactly the columns of ``schema`` in its order.
@@ -121,25 +117,25 @@ class BatchBuilder:
     def _array(self, name: str, columns: Columns) -> pa.Array:
         if name == CORRUPT:
             return corrupt_column(columns, self._schema.field(name).type)
-        array = _VARYING[name].build(columns) if name in _VARYING else None
+        array = _VARYING[name][1](columns) if name in _VARYING else None
         return self._constant(name, columns.count) if array is None else array
 
     def _constant(self, name: str, count: int) -> pa.Array:
         array = self._constants.get(name)
         if array is None or len(array) < count:
-            array = self._constants[name] = _CONSTANT[name].build(self._partition, count)
+            array = self._constants[name] = _CONSTANT[name][1](self._partition, count)
         return array.slice(0, count)
 
 
 def _check(field: pa.Field) -> None:
     if field.name == CORRUPT and is_corrupt_type(field.type):
         return
-    column: _Column[Any, Any] | None = _CONSTANT.get(field.name) or _VARYING.get(field.name)
-    if column is None:
+    if field.name not in _CONSTANT and field.name not in _VARYING:
         known = ", ".join([*_CONSTANT, *_VARYING, CORRUPT])
         raise OptionError(f"column {field.name} is unknown; known are {known}")
-    if column.type != field.type:
-        raise OptionError(f"column {field.name} is {column.type}: ask for it as that and not as {field.type}")
+    own, _ = _CONSTANT.get(field.name) or _VARYING[field.name]
+    if own != field.type:
+        raise OptionError(f"column {field.name} is {own}: ask for it as that and not as {field.type}")
 
 
 def _topic(partition: TopicPartition, count: int) -> pa.Array:
@@ -192,35 +188,29 @@ def _timestamp_type(columns: Columns) -> pa.Array | None:
     return None if columns.timestamp_types is None else _integers(columns.timestamp_types)
 
 
-@dataclass(frozen=True, slots=True)
-class _Column(Generic[P, A]):
-    """An Arrow type, and the function that builds a column of it; None if all rows are the same."""
-
-    type: pa.DataType
-    build: Callable[P, A]
-
-
+_STRING, _BINARY, _INT, _LONG = pa.string(), pa.binary(), pa.int32(), pa.int64()
 #: Columns with one value in all rows of a partition, and the value of other columns if it is the same in all
-#: rows.
-_CONSTANT: Final[dict[str, _Column[[TopicPartition, int], pa.Array]]] = {
-    "key": _Column(pa.binary(), lambda _, count: pa.nulls(count, pa.binary())),
-    "topic": _Column(pa.string(), _topic),
-    "partition": _Column(pa.int32(), lambda tp, count: _int32(count, tp.partition)),
-    "timestamp": _Column(_TIMESTAMP, lambda _, count: pa.nulls(count, _TIMESTAMP)),
-    "timestampType": _Column(pa.int32(), lambda _, count: _int32(count, _NO_TIMESTAMP_TYPE)),
-    "headers": _Column(HEADERS, lambda _, count: pa.nulls(count, HEADERS)),
-    "broker": _Column(pa.int32(), lambda tp, count: _int32(count, tp.broker)),
-    "misplaced": _Column(pa.string(), lambda _, count: pa.nulls(count, pa.string())),
+#: rows: a type, and the function that builds the column.
+_CONSTANT: Final[dict[str, tuple[pa.DataType, Callable[[TopicPartition, int], pa.Array]]]] = {
+    "key": (_BINARY, lambda _, count: pa.nulls(count, _BINARY)),
+    "topic": (_STRING, _topic),
+    "partition": (_INT, lambda tp, count: _int32(count, tp.partition)),
+    "timestamp": (_TIMESTAMP, lambda _, count: pa.nulls(count, _TIMESTAMP)),
+    "timestampType": (_INT, lambda _, count: _int32(count, _NO_TIMESTAMP_TYPE)),
+    "headers": (HEADERS, lambda _, count: pa.nulls(count, HEADERS)),
+    "broker": (_INT, lambda tp, count: _int32(count, tp.broker)),
+    "misplaced": (_STRING, lambda _, count: pa.nulls(count, _STRING)),
 }
-_VARYING: Final[dict[str, _Column[[Columns], pa.Array | None]]] = {
-    "key": _Column(pa.binary(), lambda columns: columns.keys),
-    "value": _Column(pa.binary(), _own("values")),
-    "offset": _Column(pa.int64(), _own("offset")),
-    "timestamp": _Column(_TIMESTAMP, _timestamp),
-    "timestampType": _Column(pa.int32(), _timestamp_type),
-    "headers": _Column(HEADERS, lambda columns: columns.headers),
-    "index": _Column(pa.int32(), _own("index")),
-    "nextOffset": _Column(pa.int64(), _own("next_offset")),
-    "layout": _Column(pa.int32(), _own("layouts")),
-    "misplaced": _Column(pa.string(), lambda columns: columns.misplaced),
+#: The other columns; None if all rows are the same.
+_VARYING: Final[dict[str, tuple[pa.DataType, Callable[[Columns], pa.Array | None]]]] = {
+    "key": (_BINARY, lambda columns: columns.keys),
+    "value": (_BINARY, _own("values")),
+    "offset": (_LONG, _own("offset")),
+    "timestamp": (_TIMESTAMP, _timestamp),
+    "timestampType": (_INT, _timestamp_type),
+    "headers": (HEADERS, lambda columns: columns.headers),
+    "index": (_INT, _own("index")),
+    "nextOffset": (_LONG, _own("next_offset")),
+    "layout": (_INT, _own("layouts")),
+    "misplaced": (_STRING, lambda columns: columns.misplaced),
 }

@@ -23,7 +23,7 @@ bytes that are checked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,10 @@ _CHECK_BYTES_MIN: Final = 256
 _PLACE_BYTES: Final = 32
 #: Positions that are searched at once.
 SEARCH_BYTES: Final = 1 << 16
+
+#: Reasons of entries whose checksum is right and whose content cannot be decoded: by offset and checksum, in
+#: 0.7 by offset and size.
+Undecodable = Mapping[tuple[int, int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +98,26 @@ class Walk:
 
 
 class Entries(ABC):
-    """The bytes of a log, and the entries that may be in them.
+    """The bytes of a log from ``start_offset`` on, and the entries that may be in them.
 
     ``boundaries`` are positions where entries are known to begin, ascending, such as those of index entries.
     With ``is_end``, the end of the buffer is one, too.
     """
 
-    def __init__(self, buf: Uint8s, is_end: bool, boundaries: Iterable[int]) -> None:
-        self.buf, self.size, self._is_end = buf, len(buf), is_end
+    def __init__(
+        self,
+        buf: Uint8s,
+        start_offset: int,
+        stop_offset: int,
+        size_max: int,
+        is_end: bool,
+        boundaries: Iterable[int],
+        undecodable: Undecodable | None,
+    ) -> None:
+        self.size, self._view, self._is_end = len(buf), buf.data, is_end
+        self._start_offset, self._stop_offset, self._size_max = start_offset, stop_offset, size_max
+        self._undecodable = undecodable or {}
+        self._builder = WalkBuilder(start_offset)
         self._boundaries = sorted({item for item in boundaries if 0 < item < self.size})
         self._known = frozenset(self._boundaries)
         self._budget = _BUDGET_MIN + _BUDGET * self.size

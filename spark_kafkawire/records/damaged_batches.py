@@ -13,8 +13,8 @@ a compacted log: there a changed offset that fits is not seen.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from crc32c import crc32c
@@ -24,7 +24,7 @@ from ..protocol.primitives import Buffer
 from . import log_index
 from .arrays import Uint8s, byte_array
 from .checksum import crc32
-from .damage import SEARCH_BYTES, Entries, Walk, WalkBuilder, Whole
+from .damage import SEARCH_BYTES, Entries, Undecodable, Walk, Whole
 from .legacy import open_message
 from .limits import DEFAULT_LIMITS, LEGACY_MESSAGE_BYTES_MIN, VALUE_BYTES_MAX, DecodeLimits
 from .log_index import (
@@ -51,9 +51,6 @@ _INT32: Final = struct.Struct(">i")
 _UINT32: Final = struct.Struct(">I")
 #: Smallest size of each magic, all bytes counted.
 _SIZES_MIN: Final = (MESSAGE_OVERHEAD, MESSAGE_OVERHEAD + TIMESTAMP_BYTES, BATCH_OVERHEAD)
-
-#: Reasons of batches whose checksum is right and whose records cannot be decoded, by offset and checksum.
-Undecodable = Mapping[tuple[int, int], str]
 
 
 class _Offsets(NamedTuple):
@@ -87,7 +84,7 @@ def walk_batches(
     """
     array = byte_array(buf)
     entries = _Batches(
-        array, start_offset, stop_offset, size_max, is_end, boundaries, limits, undecodable, is_segment
+        limits, is_segment, array, start_offset, stop_offset, size_max, is_end, boundaries, undecodable
     )
     walk = entries.walk()
     return _without_last(array, walk) if is_segment and not is_end else walk
@@ -116,23 +113,9 @@ def _without_last(buf: Uint8s, walk: Walk) -> Walk:
 class _Batches(Entries):
     """Batches of magic 2, and messages of magic 0 and 1."""
 
-    def __init__(
-        self,
-        buf: Uint8s,
-        start_offset: int,
-        stop_offset: int,
-        size_max: int,
-        is_end: bool,
-        boundaries: Iterable[int],
-        limits: DecodeLimits,
-        undecodable: Undecodable | None,
-        is_segment: bool,
-    ) -> None:
-        super().__init__(buf, is_end, boundaries)
-        self._view = buf.data
-        self._stop_offset, self._size_max, self._limits = stop_offset, size_max, limits
-        self._undecodable = undecodable or {}
-        self._builder = WalkBuilder(start_offset)
+    def __init__(self, limits: DecodeLimits, is_segment: bool, *args: Any) -> None:
+        super().__init__(*args)
+        self._limits = limits
         #: Only the batch there may begin before ``start_offset``.
         self._straddling_pos = -1 if is_segment else 0
         self._offsets: dict[int, _Offsets] = {}

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import RowError
 
-from ..arrays import Int32s, Int64s, Uint8s, byte_array
+from ..arrays import Int32s, Uint8s, byte_array
 from ..columns import HEADER, HEADERS, header_pairs, validity_bitmap
 from ..compiler import BYTES, kernel
 from ..log_index import BAD_RECORD, END

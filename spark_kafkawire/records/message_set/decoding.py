@@ -9,7 +9,7 @@ messages, and offsets are byte positions of the outermost ones in the log.
 
 Every step runs once for all messages of a buffer; only decompression runs once per message.
 
-Compressed messages are replaced by their content level by level, until all are plain (``flatten``):
+Compressed messages are replaced by their content level by level, until all are plain (``_Flattening``):
 
     [plain][gzip of three][plain]  ->  [plain][plain plain plain][plain]
 
@@ -21,10 +21,9 @@ outermost message of each message.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.protocol.buffers import Buffers
@@ -69,16 +68,11 @@ class Level:
     kept: int
 
 
-def flatten(outer: Level, base_offset: int, limits: DecodeLimits) -> Level:
-    """The plain messages of the outermost ones.
-
-    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``decoding.decode`` says.
-    """
-    return _Flattening(outer, base_offset, limits).run()
-
-
 class _Flattening:
-    """State that the levels of one call share: places, limits, and bytes taken by each outermost message."""
+    """State that the levels of one call share: places, limits, and bytes taken by each outermost message.
+
+    Raises ``CorruptDataError`` and ``LimitError`` (fatal), as ``decode`` says.
+    """
 
     def __init__(self, outer: Level, base_offset: int, limits: DecodeLimits) -> None:
         self._outer = outer
@@ -89,6 +83,7 @@ class _Flattening:
         self._depth = 0
 
     def run(self) -> Level:
+        """The plain messages of the outermost ones."""
         level = self._outer
         while len(compressed := np.flatnonzero(level.index.codec)):
             if self._depth == self._limits.depth_max:
@@ -315,31 +310,25 @@ def _decode_plain(
     if not library:
         return None
     data = np.frombuffer(buffers.take(len(window)), np.uint8) if values else _NO_VALUES
-    read = _read_plain(window, base_offset, limits.rows_max, library, data)
-    if read.code == kernels.COMPRESSED:
+    code, size, wrong_row, (offset, next_offset, value_offsets) = _read_plain(
+        window, base_offset, limits.rows_max, library, data
+    )
+    if code == kernels.COMPRESSED:
         return None
-    compiler.expect(len(read.offset))
-    _check_stop(Stop(read.code), base_offset + read.size)
-    if (row := read.wrong_row) >= 0:
-        raise damage(int(read.offset[row]), int(read.next_offset[row]), _WRONG_CRC)
-    array = binary_array(data[: read.value_offsets[-1]], read.value_offsets) if values else None
-    columns = Columns(read.offset, np.zeros(len(read.offset), np.int32), read.next_offset, array)
-    return Decoded(columns, read.size, cut=read.code != kernels.ROWS_FULL)
+    compiler.expect(len(offset))
+    _check_stop(Stop(code), base_offset + size)
+    if wrong_row >= 0:
+        raise damage(int(offset[wrong_row]), int(next_offset[wrong_row]), _WRONG_CRC)
+    array = binary_array(data[: value_offsets[-1]], value_offsets) if values else None
+    columns = Columns(offset, np.zeros(len(offset), np.int32), next_offset, array)
+    return Decoded(columns, size, cut=code != kernels.ROWS_FULL)
 
 
-class _Read(NamedTuple):
-    """Result of ``kernels.read_plain`` and the columns it filled; ``size`` bytes were read."""
-
-    code: int
-    size: int
-    wrong_row: int
-    offset: Int64s
-    next_offset: Int64s
-    value_offsets: Int32s
-
-
-def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, data: Uint8s) -> _Read:
-    """Read plain messages into columns, which grow with the number of messages found."""
+def _read_plain(
+    window: Uint8s, base_offset: int, rows_max: int, library: int, data: Uint8s
+) -> tuple[int, int, int, tuple[Int64s, Int64s, Int32s]]:
+    """The code of ``kernels.read_plain``, the bytes read, the row with a wrong CRC, and the columns: offsets,
+    next offsets, and where values begin. They grow with the number of messages found."""
     count = first_rows(window, rows_max)
     offset, next_offset = room(count, np.int64), room(count, np.int64)
     value_offsets = room(count + 1, np.int32)
@@ -355,7 +344,7 @@ def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, d
         offset, next_offset = grown(offset, row, count), grown(next_offset, row, count)
         value_offsets = grown(value_offsets, row, count + 1)
     value_offsets[row] = value_pos
-    return _Read(code, pos, wrong_row, offset[:row], next_offset[:row], value_offsets[: row + 1])
+    return code, pos, wrong_row, (offset[:row], next_offset[:row], value_offsets[: row + 1])
 
 
 def _check_stop(stop: Stop, offset: int) -> None:
@@ -374,11 +363,17 @@ def _decode_nested(
     """The messages where some are compressed."""
     outer = index_array(window, limits.rows_max)
     _check_stop(outer.stop, base_offset + outer.size)
-    level = flatten(Level(window, outer, np.arange(outer.count), outer.count), base_offset, limits)
+    whole = Level(window, outer, np.arange(outer.count), outer.count)
+    level = _Flattening(whole, base_offset, limits).run()
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
     compiler.expect(level.index.count)
     spans = (level.index.payload_pos, level.index.payload_size)
-    array = _gather_payloads(level.buf, *spans, buffers) if values else None
+    array = None
+    if values:
+        data = np.frombuffer(buffers.take(int(spans[1].sum())), np.uint8)
+        value_offsets = room(level.index.count + 1, np.int32)
+        kernels.gather(level.buf, *spans, data, value_offsets)
+        array = binary_array(data, value_offsets)
     wrong_row = first_mismatch(level.buf, *spans, level.index.crc)
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
@@ -387,14 +382,6 @@ def _decode_nested(
     is_whole = level.kept == outer.count
     size = outer.size if is_whole else int(outer.pos[level.kept])
     return Decoded(columns, size, cut=is_whole and outer.stop is not Stop.ROWS_FULL)
-
-
-def _gather_payloads(buf: Uint8s, starts: Int64s, sizes: Int64s, buffers: Buffers) -> pa.BinaryArray:
-    """The payloads, one after the other."""
-    data = np.frombuffer(buffers.take(int(sizes.sum())), np.uint8)
-    offsets = room(len(sizes) + 1, np.int32)
-    kernels.gather(buf, starts, sizes, data, offsets)
-    return binary_array(data, offsets)
 
 
 def _places(origin: Int64s) -> Int32s:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from spark_kafkawire.protocol.primitives import Buffer, read_int32
 from .. import compiler
 from ..arrays import Int64s, Uint8s, byte_array, room
 from ..checksum import crc32
-from ..damage import SEARCH_BYTES, Entries, Walk, WalkBuilder
+from ..damage import SEARCH_BYTES, Entries, Undecodable, Walk
 from ..limits import VALUE_BYTES_MAX
 from . import kernels
 from .kernels import ATTRIBUTES_POS, CODEC_MASK, CRC_BYTES, LENGTH_BYTES, LENGTH_MIN
@@ -212,9 +212,6 @@ def grown(column: npt.NDArray[Any], row: int, count: int) -> npt.NDArray[Any]:
 
 OFFSET_MAX: Final = 2**63 - 1
 
-#: Reasons of messages whose checksum is right and whose content cannot be decoded, by offset and size.
-Undecodable = Mapping[tuple[int, int], str]
-
 
 def walk_messages(
     buf: Buffer,
@@ -232,38 +229,22 @@ def walk_messages(
     damaged. ``boundaries`` are positions of the buffer where messages are known to begin. A message larger
     than ``size_max`` cannot be. ``undecodable`` are sound messages that ``decode`` refused. Never raises.
     """
-    messages = _Messages(byte_array(buf), base_offset, stop_offset, size_max, is_end, boundaries, undecodable)
-    return messages.walk()
+    array = byte_array(buf)
+    return _Messages(array, base_offset, stop_offset, size_max, is_end, boundaries, undecodable).walk()
 
 
 class _Messages(Entries):
     """Outermost messages of magic 0 and 1."""
 
-    def __init__(
-        self,
-        buf: Uint8s,
-        base_offset: int,
-        stop_offset: int,
-        size_max: int,
-        is_end: bool,
-        boundaries: Iterable[int],
-        undecodable: Undecodable | None,
-    ) -> None:
-        super().__init__(buf, is_end, boundaries)
-        self._view = buf.data
-        self._base_offset, self._size_max = base_offset, size_max
-        self._stop = stop_offset - base_offset
-        self._undecodable = undecodable or {}
-
     def walk(self) -> Walk:
         """The parts of the buffer."""
-        builder, pos = WalkBuilder(self._base_offset), 0
+        builder, pos = self._builder, 0
         while pos < self.size:
             if not self._is_end and (self.size - pos < MESSAGE_SIZE_MIN or self.claimed_end(pos) > self.size):
                 break
             if not (reason := self._fault(pos)):
                 end = self.sound_end(pos)
-                builder.add_whole(pos, end, self._base_offset + pos, self._base_offset + end)
+                builder.add_whole(pos, end, self._start_offset + pos, self._start_offset + end)
                 pos = end
                 continue
             stop = self.resume(pos)
@@ -271,7 +252,7 @@ class _Messages(Entries):
             if stop < 0:
                 break
             if stop == self.size:
-                builder.close(self._base_offset + stop)
+                builder.close(self._start_offset + stop)
             pos = stop
         return builder.walk(pos)
 
@@ -284,7 +265,7 @@ class _Messages(Entries):
             return "it is longer than the rest of the log"
         if self.sound_end(pos, is_free=True) < 0:
             return "the CRC-32 of its payload is wrong"
-        return self._undecodable.get((self._base_offset + pos, end - pos), "")
+        return self._undecodable.get((self._start_offset + pos, end - pos), "")
 
     def claimed_end(self, pos: int) -> int:
         if self.size - pos < MESSAGE_SIZE_MIN:
@@ -294,7 +275,8 @@ class _Messages(Entries):
         size_min = LENGTH_MIN + (magic if magic <= MAGIC_MAX else 0)
         end = pos + LENGTH_BYTES + length
         is_too_large = length > self._size_max and end > self.size
-        return -1 if length < size_min or end > self._stop or is_too_large else end
+        is_after = self._start_offset + end > self._stop_offset
+        return -1 if length < size_min or is_after or is_too_large else end
 
     def is_right(self, pos: int, end: int) -> bool:
         if self._view[pos + LENGTH_BYTES] > MAGIC_MAX:

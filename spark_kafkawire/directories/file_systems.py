@@ -130,7 +130,8 @@ class ArrowFiles:
         return _children(folder, result) if self._is_flat else result
 
     def open(self, path: str) -> OpenFile:
-        return _ArrowFile(self._system.open_input_file(path))
+        file = self._system.open_input_file(path)
+        return _StoreFile(int(file.size()), file.read_at, file.close)
 
 
 def _children(folder: str, result: list[FileInfo]) -> list[FileInfo]:
@@ -145,17 +146,21 @@ def _children(folder: str, result: list[FileInfo]) -> list[FileInfo]:
     return list(children.values())
 
 
-class _ArrowFile:
-    """A file of an object store: each read is one request."""
+class _StoreFile:
+    """A file of an object store of ``size`` bytes: ``ask`` is a request for a number of them from a position
+    on."""
 
-    def __init__(self, file: Any) -> None:
-        self._file, self.size = file, int(file.size())
+    def __init__(self, size: int, ask: Callable[[int, int], bytes], close: Callable[[], None]) -> None:
+        self.size, self._ask, self.close = size, ask, close
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
-        return _fill_buffer(buffer, pos, self.size, lambda count: self._file.read_at(count, pos))
-
-    def close(self) -> None:
-        self._file.close()
+        """Raises ``OSError`` if a store returns fewer bytes: the rest of a log would be missing."""
+        count = max(min(len(buffer), self.size - pos), 0)
+        result = self._ask(count, pos) if count else b""
+        if len(result) != count:
+            raise OSError(f"the store returned {len(result)} of {count} bytes at position {pos}; read again")
+        buffer[:count] = result
+        return count
 
 
 class FsspecFiles:
@@ -178,37 +183,15 @@ class FsspecFiles:
         return _call_in_time(call)
 
     def open(self, path: str) -> OpenFile:
-        return _FsspecFile(self._system, path, _call_in_time(lambda: int(self._system.info(path)["size"])))
-
-
-class _FsspecFile:
-    """A file of ``size`` bytes. Each read opens it: a handle of fsspec serves one thread."""
-
-    def __init__(self, system: Any, path: str, size: int) -> None:
-        self._system, self._path, self.size = system, path, size
-
-    def read_into(self, buffer: memoryview, pos: int) -> int:
-        def ask(count: int) -> bytes:
-            with self._system.open(self._path, "rb", block_size=_AHEAD_BYTES) as file:
+        def ask(count: int, pos: int) -> bytes:
+            # A handle of fsspec serves one thread.
+            with self._system.open(path, "rb", block_size=_AHEAD_BYTES) as file:
                 file.seek(pos)
                 result: bytes = file.read(count)
                 return result
 
-        return _fill_buffer(buffer, pos, self.size, lambda count: _call_in_time(lambda: ask(count)))
-
-    def close(self) -> None:
-        """No handle is open."""
-
-
-def _fill_buffer(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]) -> int:
-    """Fill ``buffer`` with the bytes of a file of that size from ``pos`` on. Raises ``OSError`` if a store
-    returns fewer: the rest of a log would be missing."""
-    count = max(min(len(buffer), size - pos), 0)
-    result = ask(count) if count else b""
-    if len(result) != count:
-        raise OSError(f"the store returned {len(result)} of {count} bytes at position {pos}; read again")
-    buffer[:count] = result
-    return count
+        size = _call_in_time(lambda: int(self._system.info(path)["size"]))
+        return _StoreFile(size, lambda count, pos: _call_in_time(lambda: ask(count, pos)), lambda: None)
 
 
 def _call_in_time(call: Callable[[], T]) -> T:

@@ -340,10 +340,6 @@ def reason_of(error: BaseException) -> str:
     return shown if len(shown) <= _REASON_SIZE_MAX else f"{shown[:_REASON_SIZE_MAX]}…"
 
 
-#: Settings of nobody, for callers without options.
-NO_SETTINGS: Final = FileSystemOptions()
-
-
 #: Size of a window, bytes: one request to an object store.
 WINDOW_BYTES: Final = 8 << 20
 #: Free bytes in front of a window: most batches fit there.

@@ -65,15 +65,6 @@ class Choice:
     agreed: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two replicas, by their places, that cannot be of one partition, and the reason."""
-
-    first: int
-    second: int
-    reason: str
-
-
 def choose(replicas: Sequence[Replica]) -> Choice:
     """Choose the replica of each range. There is at least one replica."""
     authority = max(range(len(replicas)), key=lambda index: _rank(replicas[index]))
@@ -96,8 +87,8 @@ def choose(replicas: Sequence[Replica]) -> Choice:
     return Choice(tuple(reversed(pieces)), stop, end, authority, agreed)
 
 
-def contradiction(replicas: Sequence[Replica]) -> Contradiction | None:
-    """Two replicas whose leader epochs contradict each other; None without any.
+def contradiction(replicas: Sequence[Replica]) -> tuple[int, int, str] | None:
+    """The places of two replicas whose leader epochs contradict each other, and the reason; None without any.
 
     An epoch has one leader, so it begins at one offset. Brokers raise the first epoch's offset with the start
     of the log, so it proves nothing.
@@ -108,12 +99,8 @@ def contradiction(replicas: Sequence[Replica]) -> Contradiction | None:
             starts = {item.epoch: item.start_offset for item in a}
             for item in b:
                 if starts.get(item.epoch, item.start_offset) != item.start_offset:
-                    return Contradiction(
-                        first,
-                        second,
-                        f"leader epoch {item.epoch} begins at offset {starts[item.epoch]} in the first and "
-                        f"at {item.start_offset} in the second",
-                    )
+                    reason = f"leader epoch {item.epoch} begins at offset {starts[item.epoch]} in the first"
+                    return first, second, f"{reason} and at {item.start_offset} in the second"
     return None
 
 

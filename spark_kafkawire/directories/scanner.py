@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -218,36 +218,34 @@ def scan_segment(
             yield from scanner.damaged()
 
 
+@dataclass
 class _Scanner(ABC):
     """A place in a segment: all before ``pos`` is given."""
 
     #: Place of the size in the header of a batch, which counts the bytes after it.
-    _size_pos: int
+    _size_pos: ClassVar[int]
     #: True if offsets count records, False if they are positions.
-    _counts_records: bool
+    _counts_records: ClassVar[bool]
 
-    def __init__(
-        self,
-        files: Files,
-        segment: SegmentFile,
-        find_index: Callable[[], OffsetIndex | None],
-        pos: int,
-        floor: int,
-        window_bytes: int,
-    ) -> None:
-        self.pos, self.size = pos, segment.size
-        self._files, self._segment, self._find_index = files, segment, find_index
-        self._window_bytes = window_bytes
-        self._offset = max(segment.base_offset, floor)
-        self._stop_offset = self._end_of(segment)
+    files: Files
+    segment: SegmentFile
+    find_index: Callable[[], OffsetIndex | None]
+    pos: int
+    floor: int
+    window_bytes: int
+
+    def __post_init__(self) -> None:
+        self.size = self.segment.size
+        self._offset = max(self.segment.base_offset, self.floor)
+        self._stop_offset = self._end_of(self.segment)
 
     def sound(self) -> Iterator[Sound]:
         """The sound batches up to the first one that is not, or to the end."""
         tail, read = b"", self.pos
-        path, size = self._segment.path, self.size
-        for frame, start in windows(self._files, path, self.pos, size, window_bytes=self._window_bytes):
+        path, size = self.segment.path, self.size
+        for frame, start in windows(self.files, path, self.pos, size, window_bytes=self.window_bytes):
             read += len(frame) - start
-            is_end = read == size or len(frame) - start < self._window_bytes
+            is_end = read == size or len(frame) - start < self.window_bytes
             buf = byte_array(join_tail(tail, frame, start))
             index = self._index(buf, is_end)
             if index is None:
@@ -274,16 +272,16 @@ class _Scanner(ABC):
     def damaged(self) -> Iterator[Sound | Damaged]:
         """The next parts, of which the first one is damaged or begins at a batch that is."""
         segment = DamagedSegment(
-            self._files,
-            self._segment.path,
-            self._segment.base_offset,
+            self.files,
+            self.segment.path,
+            self.segment.base_offset,
             self.size,
             self._stop_offset,
-            self._find_index(),
+            self.find_index(),
         )
-        bytes_max = 2 * BATCH_BYTES_MAX + self._window_bytes
+        bytes_max = 2 * BATCH_BYTES_MAX + self.window_bytes
         data, walk = segment.walk_at(
-            self.pos, self._walk, window_bytes=self._window_bytes, bytes_max=bytes_max
+            self.pos, self._walk, window_bytes=self.window_bytes, bytes_max=bytes_max
         )
         buf = byte_array(data)
         for part in walk.parts:
@@ -296,7 +294,7 @@ class _Scanner(ABC):
 
     def _damage(self, damage: Damage, buf: Uint8s) -> Damaged:
         is_empty = damage.stop <= len(buf) and not buf[damage.pos : damage.stop].any()
-        is_ended = self._segment.next_base is not None or damage.stop_offset < self._stop_offset
+        is_ended = self.segment.next_base is not None or damage.stop_offset < self._stop_offset
         is_known = self._counts_records and is_ended and damage.start_offset < damage.stop_offset
         return Damaged(
             self.pos + damage.pos,
@@ -396,7 +394,7 @@ class _MessageScanner(_Scanner):
     def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
         return walk_messages(
             data,
-            self._segment.base_offset + self.pos,
+            self.segment.base_offset + self.pos,
             self._stop_offset,
             size_max=BATCH_BYTES_MAX,
             is_end=is_end,

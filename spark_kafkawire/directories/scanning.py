@@ -21,7 +21,7 @@ from ..errors import CorruptDataError, list_some, printable, quote
 from ..model import Generation
 from . import side_files
 from .file_systems import FileInfo
-from .files import NO_SETTINGS, FileAccessError, Files, FileSystemOptions, open_files
+from .files import FileAccessError, Files, FileSystemOptions, open_files
 from .names import FileKind, FileName, FileState, LogName, file_name, log_name
 from .side_files import EpochStart
 
@@ -37,6 +37,7 @@ _READ: Final = (FileState.LIVE, FileState.SWAP)
 #: Largest segments, bytes. A broker refuses one that is longer than an int (FileRecords.java). 0.7 begins the
 #: next one after the request that passes ``log.file.size``, and both are ints.
 _SEGMENT_BYTES_MAX: Final = {FileKind.LOG: 2**31 - 1, FileKind.V07_LOG: 2**32 - 2}
+_GENERATIONS: Final = {FileKind.LOG: Generation.MODERN, FileKind.V07_LOG: Generation.V07}
 #: Kinds of files beside a segment of Kafka 0.8 and later.
 _BESIDE: Final = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
@@ -63,7 +64,8 @@ class LogFolder:
     """The files of one log when it was listed.
 
     ``segments`` are those that a broker would load, ascending, ``swapped`` those that replace some of them:
-    their rename was interrupted. ``snapshots`` are the files of producers' states by their offsets."""
+    their rename was interrupted. ``snapshots`` are the files of producers' states by their offsets.
+    ``generation`` is None for a log without segments."""
 
     name: LogName
     path: str
@@ -141,10 +143,6 @@ class LogDirectory:
         text = result.get("node.id", result.get("broker.id", ""))
         return int(text) if _BROKER_ID.fullmatch(text) else None
 
-    def generation_of(self, name: LogName) -> Generation | None:
-        """The generation of a log's segments; None for a log without any."""
-        return self.log(name).generation
-
     def _read(self, file: FileInfo | None) -> bytes | None:
         """The content of a file; None without one. A broker replaces these files, so one may be gone for a
         moment and is there at the next look."""
@@ -174,11 +172,12 @@ class LogDirectory:
         return _folder(name, path, result)
 
 
-def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
+def scan(path: str, options: FileSystemOptions | None = None) -> LogDirectory:
     """The log directory at a path. Folders of logs are listed when they are used.
 
     Raises ``FileAccessError`` (fatal): there is no such path, or no Kafka log directly below it.
     """
+    options = options or FileSystemOptions()
     files = open_files(path, options)
     shown = files.shown(files.root)
     try:
@@ -196,7 +195,7 @@ def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
 def generation_in(directory: LogDirectory) -> Generation:
     """The generation of the first log with segments. Raises ``FileAccessError`` (fatal) if no log has any: a
     folder ``kafka-logs-1`` has the name of a log, and may be a directory of logs."""
-    result = (directory.generation_of(name) for name in sorted(directory.logs))
+    result = (directory.log(name).generation for name in sorted(directory.logs))
     for generation in filter(None, result):
         return generation
     files = directory.files
@@ -255,11 +254,7 @@ def _folder(name: LogName, path: str, result: Sequence[FileInfo]) -> LogFolder:
         item for item in _segments(files, FileState.SWAP) if item.base_offset < min(cleaned, default=2**63)
     ]
     kinds = {parts.kind for parts in files if parts.state in _READ}
-    generation = None
-    if FileKind.LOG in kinds:
-        generation = Generation.MODERN
-    elif FileKind.V07_LOG in kinds:
-        generation = Generation.V07
+    generation = next((item for kind, item in _GENERATIONS.items() if kind in kinds), None)
     return LogFolder(
         name,
         path,
@@ -283,7 +278,7 @@ def _segments(files: Mapping[FileName, FileInfo], state: FileState) -> tuple[Seg
     """The segments of a state, ascending, each with the files beside it."""
     result = []
     for parts, file in files.items():
-        if parts.state is state and parts.kind in (FileKind.LOG, FileKind.V07_LOG):
+        if parts.state is state and parts.kind in _GENERATIONS:
             beside = (
                 files.get(FileName(parts.offset, kind, state))
                 or files.get(FileName(parts.offset, kind, FileState.LIVE))

@@ -169,7 +169,6 @@ _TXN_ENTRY: Final = np.dtype(
         ("last_stable_offset", ">i8"),
     ]
 )
-TXN_ENTRY_BYTES: Final = _TXN_ENTRY.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +267,7 @@ def aborted_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
     """The entries of an index of aborted transactions. An entry that is cut at the end is left out: the
     broker is writing it. Raises ``CorruptDataError`` (fatal) for entries of another version, or that cannot
     be: a transaction has a record before its marker, and markers rise."""
-    entries = np.frombuffer(data, _TXN_ENTRY, len(data) // TXN_ENTRY_BYTES)
+    entries = np.frombuffer(data, _TXN_ENTRY, len(data) // _TXN_ENTRY.itemsize)
     result: list[AbortedTransaction] = []
     for version, *numbers in entries.tolist():
         item = AbortedTransaction(*numbers)

@@ -88,7 +88,7 @@ class DirectoryCluster:
     def _is_of_generation(self, directory: LogDirectory, name: LogName) -> bool:
         """True for a log with segments. Raises ``OptionError`` (fatal) if they are of the other
         generation."""
-        result = directory.generation_of(name)
+        result = directory.log(name).generation
         expected = {None, self._options.generation}
         if result not in expected:
             raise OptionError(

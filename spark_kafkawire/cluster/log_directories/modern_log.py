@@ -86,10 +86,9 @@ class ModernLog:
         self._check_same_topic()
         self._check_brokers()
         if result := contradiction(replicas):
-            files = [
-                self._file(self._logs[location], LEADER_EPOCHS) for location in (result.first, result.second)
-            ]
-            raise self._describe_contradiction(files, result.reason)
+            *both, reason = result
+            files = [self._file(self._logs[location], LEADER_EPOCHS) for location in both]
+            raise self._describe_contradiction(files, reason)
         choice = choose(replicas)
         self._check_contents(choice)
         self._check_high_watermarks(choice)

@@ -68,7 +68,7 @@ def read_table(options: TableOptions, schema: pa.Schema) -> pa.RecordBatch:
         rows = list(table.rows[options.discovery.generation](scan))
     except UnsupportedVersionError as error:
         raise error.locate(f"table {table.name}") from error
-    columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -69,19 +69,14 @@ def structs(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
 def _groups_07(scan: Scan) -> Iterator[Row]:
     groups = scan.cluster.groups
     for name in groups.names():
-        yield {
-            "groupId": name,
-            **dict.fromkeys(("type", "protocolType", "state", "coordinator", "assignor")),
-            "members": len(groups.members(name)) if scan.wants("members") else None,
-        }
+        yield {"groupId": name, "members": len(groups.members(name)) if scan.wants("members") else None}
 
 
 def _members_07(scan: Scan) -> Iterator[Row]:
     groups = scan.cluster.groups
-    unknown = ("instanceId", "clientId", "host", "memberEpoch", "assignment")
     for name in groups.names():
         for member in groups.members(name):
-            yield {"groupId": name, "memberId": member, **dict.fromkeys(unknown)}
+            yield {"groupId": name, "memberId": member}
 
 
 GROUPS_TABLE: Final = Table(
@@ -147,7 +142,6 @@ def _group_offsets(scan: Scan) -> Iterator[Row]:
                 "groupId": group,
                 "topic": tp.topic,
                 "partition": tp.partition,
-                "broker": None,
                 "offset": part.committed_offset,
                 "leaderEpoch": epoch if epoch >= 0 else None,
                 "metadata": part.metadata,
@@ -188,8 +182,6 @@ def _group_offsets_07(scan: Scan) -> Iterator[Row]:
                 "partition": tp.partition,
                 "broker": tp.broker,
                 "offset": offset,
-                "leaderEpoch": None,
-                "metadata": None,
                 **_lag(offset, ends[tp].latest if tp in ends else None),
             }
 

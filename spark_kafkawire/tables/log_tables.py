@@ -5,7 +5,7 @@ their batches, with damage; and the segments as tasks get them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from ..records.log_index import (
     TRANSACTIONAL_BIT,
     BatchIndex,
 )
-from ..records.message_set.index import MessageIndex
+from ..records.message_set.kernels import CODEC_MASK as CODEC_MASK_07
 from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 
 #: Options that choose logs.
@@ -97,12 +97,18 @@ def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.Re
     places = {column.name for column in PLACE}
     wanted = frozenset(schema.names) - places
     for segment in share.segments:
-        location = place_of(files, segment)
+        location = {
+            "topic": segment.topic,
+            "partition": segment.partition,
+            "broker": segment.broker,
+            "directory": files.shown(files.root),
+            "file": segment.segment.file.name,
+        }
         try:
             for columns in rows(files, segment, wanted):
                 count = len(next(iter(columns.values())))
                 arrays = [
-                    _repeat_value(location[field.name], count, field.type)
+                    pa.repeat(pa.scalar(location[field.name], field.type), count)
                     if field.name in places
                     else columns[field.name]
                     for field in schema
@@ -114,25 +120,10 @@ def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.Re
             LOG.warning("%s was deleted while it was read: its rows are missing", shown)
 
 
-def place_of(files: Files, segment: LogSegment) -> Mapping[str, Any]:
-    """The values of the columns ``PLACE``."""
-    return {
-        "topic": segment.topic,
-        "partition": segment.partition,
-        "broker": segment.broker,
-        "directory": files.shown(files.root),
-        "file": segment.segment.file.name,
-    }
-
-
 def index_of(files: Files, segment: LogSegment) -> OffsetIndex:
     """The offset index of a segment; empty without one."""
     file = segment.segment.offset_index
     return offset_index(files.read_entries(file.path if file else None), segment.segment.base_offset)
-
-
-def _repeat_value(value: object, count: int, type: pa.DataType) -> pa.Array:
-    return pa.nulls(count, type) if value is None else pa.repeat(pa.scalar(value, type), count)
 
 
 _OF_THE_BEGIN: Final = "firstOffset"
@@ -146,13 +137,13 @@ def segments(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iter
     the last entry of its index."""
     beside = segment.segment
     find_first, find_end = _FIRST_OFFSETS[segment.generation], _ENDS[segment.generation]
-    end = find_end(files, segment) if not _OF_THE_END.isdisjoint(wanted) else _UNKNOWN
+    next_offset, time_ms = find_end(files, segment) if not _OF_THE_END.isdisjoint(wanted) else _UNKNOWN
     values: Row = {
         "baseOffset": beside.base_offset,
         "bytes": beside.size,
         "firstOffset": find_first(files, segment) if _OF_THE_BEGIN in wanted else None,
-        "nextOffset": end.next_offset,
-        "maxTimestamp": None if end.time_ms is None else us_of(end.time_ms),
+        "nextOffset": next_offset,
+        "maxTimestamp": None if time_ms is None else us_of(time_ms),
         "modifiedTime": us_of(beside.file.modified_ms or -1),
         "offsetIndexBytes": _size_of(beside.offset_index),
         "timeIndexBytes": _size_of(beside.time_index),
@@ -167,13 +158,9 @@ def _size_of(file: FileInfo | None) -> int | None:
     return None if file is None else file.size
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    next_offset: int | None
-    time_ms: int | None
-
-
-_UNKNOWN: Final = _End(None, None)
+#: The offset after a segment, and its largest timestamp in ms.
+_End = tuple[int | None, int | None]
+_UNKNOWN: Final = None, None
 
 
 def _first_offset_07(_: Files, segment: LogSegment) -> int | None:
@@ -192,7 +179,7 @@ def _first_offset(files: Files, segment: LogSegment) -> int | None:
 
 
 def _end_of_07(_: Files, segment: LogSegment) -> _End:
-    return _End(segment.segment.base_offset + segment.segment.size, None)
+    return segment.segment.base_offset + segment.segment.size, None
 
 
 def _end_of(files: Files, segment: LogSegment) -> _End:
@@ -209,18 +196,18 @@ def _end_of(files: Files, segment: LogSegment) -> _End:
         result = _walk_to_end(files, segment.file, 0)
     if result is None:
         return _UNKNOWN
-    time_ms = max(latest, result.time_ms or -1)
-    return replace(result, time_ms=None if time_ms < 0 else time_ms)
+    next_offset, time_ms = result[0], max(latest, result[1])
+    return next_offset, None if time_ms < 0 else time_ms
 
 
-def _walk_to_end(files: Files, file: SegmentFile, pos: int) -> _End | None:
-    """The end after the batches from ``pos`` on; None without any, or if damage comes first."""
-    result: _End | None = None
+def _walk_to_end(files: Files, file: SegmentFile, pos: int) -> tuple[int, int] | None:
+    """The end after the batches from ``pos`` on, with a time of -1 or less for none; None without any batch,
+    or if damage comes first."""
+    result: tuple[int, int] | None = None
     for part in scan_segment(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
         if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
             time_ms = int(np.max(part.index.column(MAX_TIMESTAMP)))
-            before = -1 if result is None or result.time_ms is None else result.time_ms
-            result = _End(int(part.index.table[-1, NEXT_OFFSET]), max(before, time_ms))
+            result = int(part.index.table[-1, NEXT_OFFSET]), max(result[1] if result else -1, time_ms)
         elif result is None:
             return None
     return result
@@ -289,45 +276,46 @@ def _make_damage_row(damage: Damaged, wanted: Collection[str]) -> Mapping[str, p
 
 @dataclass
 class _Rows:
-    """The batches of a chunk as columns; ``index`` is None in 0.7, whose messages have nothing more."""
+    """The batches of a chunk, which begins at ``start`` of the file: a table as that of ``BatchIndex``, with
+    zeros for what messages of 0.7 do not have; ``index`` is None there."""
 
-    position: Int64s
-    size: Int64s
-    base_offset: Int64s
-    last_offset: Int64s
-    magic: Int64s
-    attributes: Int64s
-    crc: Int64s
-    codec: Int64s
+    start: int
+    table: Int64s
+    codec_mask: int
     index: BatchIndex | None
 
     @property
     def count(self) -> int:
-        return len(self.position)
+        return len(self.table)
+
+    def column(self, name: int) -> Int64s:
+        column: Int64s = self.table[:, name]
+        return column
+
+    @cached_property
+    def codec(self) -> Int64s:
+        return self.column(ATTRIBUTES) & self.codec_mask
 
     @cached_property
     def is_modern(self) -> _Flags:
         """True for batches of magic 2."""
-        return self.magic == 2 if self.index is not None else np.zeros(self.count, np.bool_)
+        is_modern: _Flags = self.column(MAGIC) == 2
+        return is_modern
 
     @cached_property
     def has_timestamp(self) -> _Flags:
-        return self.magic > 0 if self.index is not None else np.zeros(self.count, np.bool_)
+        return self.column(MAGIC) > 0 if self.index is not None else np.zeros(self.count, np.bool_)
 
     @cached_property
     def is_compressed_message(self) -> _Flags:
         """True for messages that hold others: their headers do not tell how many."""
         return ~self.is_modern & (self.codec > 0)
 
-    def read_column(self, column: int) -> Int64s:
-        """A column of the index; zeros in 0.7."""
-        return np.zeros(self.count, np.int64) if self.index is None else self.index.column(column)
-
     def field(self, pos: int, size: int) -> Int64s:
         """A number in the header of batches of magic 2; -1 in the other rows."""
         result: Int64s = np.full(self.count, -1, np.int64)
         if self.index is not None:
-            starts = self.index.column(log_index.POS)[self.is_modern] + pos
+            starts = self.column(log_index.POS)[self.is_modern] + pos
             raw = self.index.buf[starts[:, None] + np.arange(size)]
             result[self.is_modern] = np.ascontiguousarray(raw).view(f">i{size}").reshape(-1)
         return result
@@ -335,28 +323,14 @@ class _Rows:
 
 def _rows_of(valid: Sound, segment: LogSegment) -> _Rows:
     index = valid.index
-    if isinstance(index, MessageIndex):
-        offsets = segment.segment.base_offset + valid.pos + index.pos
-        sizes = index.payload_pos + index.payload_size - index.pos
-        magic, attributes = _int64s(index.magic), _int64s(index.attributes)
-        crc, codec = _int64s(index.crc), _int64s(index.codec)
-        return _Rows(valid.pos + index.pos, sizes, offsets, offsets, magic, attributes, crc, codec, None)
-    attributes = index.column(log_index.ATTRIBUTES)
-    return _Rows(
-        valid.pos + index.column(log_index.POS),
-        index.column(log_index.SIZE),
-        index.column(log_index.BASE_OFFSET),
-        index.column(log_index.NEXT_OFFSET) - 1,
-        index.column(log_index.MAGIC),
-        attributes,
-        index.column(log_index.CRC),
-        attributes & CODEC_MASK,
-        index,
-    )
-
-
-def _int64s(values: npt.NDArray[Any]) -> Int64s:
-    return values.astype(np.int64)
+    if isinstance(index, BatchIndex):
+        return _Rows(valid.pos, index.table, CODEC_MASK, index)
+    table = np.zeros((index.count, log_index.BATCH_COLUMNS), np.int64)
+    table[:, log_index.POS], table[:, log_index.SIZE] = index.pos, index.next_pos - index.pos
+    table[:, BASE_OFFSET] = segment.segment.base_offset + valid.pos + index.pos
+    table[:, NEXT_OFFSET] = table[:, BASE_OFFSET] + 1
+    table[:, MAGIC], table[:, ATTRIBUTES], table[:, log_index.CRC] = index.magic, index.attributes, index.crc
+    return _Rows(valid.pos, table, CODEC_MASK_07, None)
 
 
 def _array(values: npt.NDArray[Any], type: pa.DataType, is_null: _Flags | None = None) -> pa.Array:
@@ -374,21 +348,21 @@ def _words(numbers: Int64s, words: Mapping[int, str], is_null: _Flags | None = N
 
 def _base_offsets(rows: _Rows) -> pa.Array:
     is_null = rows.is_compressed_message if rows.index is not None else None
-    return _array(rows.base_offset, LONG, is_null)
+    return _array(rows.column(BASE_OFFSET), LONG, is_null)
 
 
 def _records(rows: _Rows) -> pa.Array:
-    counts = np.where(rows.is_modern, rows.read_column(log_index.COUNT), 1)
+    counts = np.where(rows.is_modern, rows.column(log_index.COUNT), 1)
     return _array(counts, INT, rows.is_compressed_message)
 
 
 def _timestamp_types(rows: _Rows) -> pa.Array:
-    types = (rows.attributes & TIMESTAMP_TYPE_BIT) // TIMESTAMP_TYPE_BIT
+    types = (rows.column(ATTRIBUTES) & TIMESTAMP_TYPE_BIT) // TIMESTAMP_TYPE_BIT
     return _words(types, dict(enumerate(_TYPES)), ~rows.has_timestamp)
 
 
 def _max_timestamps(rows: _Rows) -> pa.Array:
-    times = rows.read_column(log_index.MAX_TIMESTAMP)
+    times = rows.column(log_index.MAX_TIMESTAMP)
     limit = (2**63 - 1) // _MICROSECONDS
     is_null = ~rows.has_timestamp | (times < 0) | (times > limit)
     return _array(np.where(is_null, 0, times) * _MICROSECONDS, TIME, is_null)
@@ -403,16 +377,16 @@ def _number(pos: int, size: int, type: pa.DataType) -> Callable[[_Rows], pa.Arra
 
 
 def _flag(bit: int) -> Callable[[_Rows], pa.Array]:
-    return lambda rows: pa.array(rows.is_modern & (rows.attributes & bit != 0))
+    return lambda rows: pa.array(rows.is_modern & (rows.column(ATTRIBUTES) & bit != 0))
 
 
 _COLUMNS: Final[Mapping[str, Callable[[_Rows], pa.Array]]] = {
-    "position": lambda rows: _array(rows.position, LONG),
-    "bytes": lambda rows: _array(rows.size, LONG),
+    "position": lambda rows: _array(rows.start + rows.column(log_index.POS), LONG),
+    "bytes": lambda rows: _array(rows.column(log_index.SIZE), LONG),
     "baseOffset": _base_offsets,
-    "lastOffset": lambda rows: _array(rows.last_offset, LONG),
+    "lastOffset": lambda rows: _array(rows.column(NEXT_OFFSET) - 1, LONG),
     "records": _records,
-    "magic": lambda rows: _array(rows.magic, INT),
+    "magic": lambda rows: _array(rows.column(MAGIC), INT),
     "codec": lambda rows: _words(rows.codec, names_by_number()),
     "timestampType": _timestamp_types,
     "maxTimestamp": _max_timestamps,
@@ -422,7 +396,7 @@ _COLUMNS: Final[Mapping[str, Callable[[_Rows], pa.Array]]] = {
     "leaderEpoch": _number(_EPOCH_POS, 4, INT),
     "isTransactional": _flag(TRANSACTIONAL_BIT),
     "isControl": _flag(CONTROL_BIT),
-    "crc": lambda rows: _array(rows.crc, LONG),
+    "crc": lambda rows: _array(rows.column(log_index.CRC), LONG),
     "isValid": lambda rows: pa.array(np.ones(rows.count, np.bool_)),
     "reason": lambda rows: pa.nulls(rows.count, TEXT),
 }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     # What asks a cluster is not for the tasks of tables of log directories.
     from .scan import Scan
 
-#: A row has a value for each column of its table; None for null, and for columns that are not wanted.
+#: Values of columns of the table. Those that a row lacks, or that are not wanted, are null.
 Row = Mapping[str, Any]
 Rows = Callable[["Scan"], Iterable[Row]]
 

@@ -13,15 +13,13 @@ from ..cluster.modern.list_offsets import end_offsets, list_offsets
 from ..cluster.modern.topic_configs import broker_configs, topics_configs
 from ..errors import UnsupportedVersionError
 from ..model import Broker, Generation, TopicPartition, id_text
-from ..protocol.modern.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE, Config, ResourceConfigs
+from ..protocol.modern.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.modern.metadata import MetadataRequest, MetadataResponse
 from .scan import Scan, needs
 from .table import FLAG, INT, INTS, LONG, TEXT, TOPICS, Column, Row, Table
 
-#: The advice of an error about a column that needs more rights than its table.
-RIGHT_OF_SIZES: Final = "Describe on Cluster; or leave the column {} out with .schema(...)"
 _SIZES: Final = ("bytes", "totalBytes", "usableBytes")
 
 
@@ -30,7 +28,7 @@ def _brokers(scan: Scan) -> Iterator[Row]:
         MetadataRequest(topics=(), allow_auto_topic_creation=False)
     )
     brokers = {Broker(item.node_id, item.host, item.port): item.rack for item in response.brokers}
-    disks = disks_of(scan, list(brokers)) if scan.wants(*_SIZES) else {}
+    disks = _disks_of(scan, list(brokers)) if scan.wants(*_SIZES) else {}
     for broker, rack in sorted(brokers.items()):
         disk = disks.get(broker)
         yield {
@@ -44,10 +42,10 @@ def _brokers(scan: Scan) -> Iterator[Row]:
         }
 
 
-def disks_of(scan: Scan, brokers: list[Broker], column: str = "bytes") -> dict[Broker, BrokerDisk]:
+def _disks_of(scan: Scan, brokers: list[Broker]) -> dict[Broker, BrokerDisk]:
     """The log directories of brokers; empty if they are too old to describe them (before 2.0)."""
     selected = scan.options.selection is not None
-    with needs(RIGHT_OF_SIZES.format(column)):
+    with needs("Describe on Cluster; or leave the column bytes out with .schema(...)"):
         try:
             return broker_disks(brokers, scan.net, scan.led if selected else None)
         except UnsupportedVersionError:
@@ -56,8 +54,7 @@ def disks_of(scan: Scan, brokers: list[Broker], column: str = "bytes") -> dict[B
 
 def _brokers_07(scan: Scan) -> Iterator[Row]:
     for broker in scan.cluster.brokers():
-        names = ("rack", *_SIZES)
-        yield {"broker": broker.id, "host": broker.host, "port": broker.port, **dict.fromkeys(names)}
+        yield {"broker": broker.id, "host": broker.host, "port": broker.port}
 
 
 BROKERS: Final = Table(
@@ -92,7 +89,6 @@ def _topics_07(scan: Scan) -> Iterator[Row]:
     for topic, partitions in groupby(sorted(scan.partitions), key=lambda tp: tp.topic):
         yield {
             "topic": topic,
-            "topicId": None,
             "isInternal": False,
             "partitions": len(list(partitions)),
             "replicationFactor": 1,
@@ -122,21 +118,12 @@ def _partitions(scan: Scan) -> Iterator[Row]:
 
 
 def _offsets(scan: Scan) -> tuple[dict[TopicPartition, int], ...]:
-    """The offsets of the wanted columns ``earliest``, ``latest`` and ``lastStable``."""
+    """The offsets of the columns ``earliest``, ``latest`` and ``lastStable``; empty if not wanted."""
     times = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
-    result: dict[str, dict[TopicPartition, int]] = {}
-    wanted = [name for name in times if scan.wants(name)]
     with needs("Describe on the topics"):
-        if wanted:
-            asked = [dict.fromkeys(scan.led, times[name]) for name in wanted]
-            result = dict(
-                zip(wanted, list_offsets(scan.metadata, asked, scan.net, READ_UNCOMMITTED), strict=True)
-            )
-        return (
-            result.get("earliest", {}),
-            result.get("latest", {}),
-            last_stable_offsets(scan, scan.wants("lastStable")),
-        )
+        asked = [dict.fromkeys(scan.led if scan.wants(name) else (), time) for name, time in times.items()]
+        found = list_offsets(scan.metadata, asked, scan.net, READ_UNCOMMITTED)
+        return (*found, last_stable_offsets(scan, scan.wants("lastStable")))
 
 
 def last_stable_offsets(scan: Scan, wanted: bool = True) -> dict[TopicPartition, int]:
@@ -152,8 +139,7 @@ def last_stable_offsets(scan: Scan, wanted: bool = True) -> dict[TopicPartition,
 def _sizes(scan: Scan) -> dict[TopicPartition, int]:
     """Size of the leader's replica of each partition."""
     leaders = {tp: leader.broker for tp, leader in scan.metadata.known_leaders(scan.led).items()}
-    brokers: list[Broker] = sorted(set(leaders.values()))
-    disks = disks_of(scan, brokers)
+    disks = _disks_of(scan, sorted(set(leaders.values())))
     return {
         tp: disks[broker].replica_bytes[tp]
         for tp, broker in leaders.items()
@@ -171,13 +157,10 @@ def _partitions_07(scan: Scan) -> Iterator[Row]:
             "topic": tp.topic,
             "partition": tp.partition,
             "leader": tp.broker,
-            "leaderEpoch": None,
             "replicas": (tp.broker,),
-            "isr": None,
             "offlineReplicas": () if tp in leaders else (tp.broker,),
             "earliest": result.earliest if result else None,
             "latest": result.latest if result else None,
-            "lastStable": None,
             # Offsets of 0.7 count bytes.
             "bytes": result.latest - result.earliest if result else None,
         }
@@ -245,20 +228,16 @@ def _configs(scan: Scan) -> Iterator[Row]:
         result += topics_configs(scan.metadata, topics)
     for resource in result:
         for config in sorted(resource.configs, key=lambda item: item.name):
-            yield _config(resource, config)
-
-
-def _config(resource: ResourceConfigs, config: Config) -> Row:
-    return {
-        "resourceType": _RESOURCES[resource.resource_type],
-        "resource": resource.resource_name,
-        "name": config.name,
-        # Brokers send no value here, and others may.
-        "value": None if config.is_sensitive else config.value,
-        "isSensitive": config.is_sensitive,
-        "isReadOnly": config.read_only,
-        "source": _SOURCES.get(config.config_source),
-    }
+            yield {
+                "resourceType": _RESOURCES[resource.resource_type],
+                "resource": resource.resource_name,
+                "name": config.name,
+                # Brokers send no value here, and others may.
+                "value": None if config.is_sensitive else config.value,
+                "isSensitive": config.is_sensitive,
+                "isReadOnly": config.read_only,
+                "source": _SOURCES.get(config.config_source),
+            }
 
 
 CONFIGS: Final = Table(

@@ -199,8 +199,7 @@ class _BatchEncoder:
         bodies = room(count, np.int64)
         table = np.empty((_PLAN_BATCHES, PLAN_COLUMNS), np.int64)
         keys, values, headers, _ = zip(*self.parts, strict=True)
-        sizes = [self._sizes(keys, NULL_SIZE), self._sizes(values, NULL_SIZE)]
-        sizes.append(self._sizes(headers, _NO_HEADERS_SIZE))
+        sizes = self._sizes(keys), self._sizes(values), self._sizes(headers, _NO_HEADERS_SIZE)
         row = 0
         while row < count:
             code, batches, row, size = plan_batches(
@@ -217,7 +216,7 @@ class _BatchEncoder:
                 raise record_too_large(row, size, self.packing.request_bytes_max)
             yield from self._written(bodies, table[:batches])
 
-    def _sizes(self, columns: Sequence[Column], missing: int) -> Int64s:
+    def _sizes(self, columns: Sequence[Column], missing: int = NULL_SIZE) -> Int64s:
         """The sizes of all rows; no sizes if all parts have none."""
         if not any(len(column.sizes) for column in columns):
             return columns[0].sizes

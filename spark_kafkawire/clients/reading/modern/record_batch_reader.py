@@ -51,8 +51,8 @@ from spark_kafkawire.protocol.primitives import Buffer, read_int32
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.decoding import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.damage import Walk, Whole
-from spark_kafkawire.records.damaged_batches import OFFSET_MAX, Undecodable, index_of, walk_batches
+from spark_kafkawire.records.damage import Undecodable, Walk, Whole
+from spark_kafkawire.records.damaged_batches import OFFSET_MAX, index_of, walk_batches
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import (
     ATTRIBUTES,

@@ -172,12 +172,12 @@ def encode_records(parts: Sequence[Records], packing: Packing, now_ms: int) -> I
 
 
 class _EncodedPart(NamedTuple):
-    """Columns of ``count`` consecutive rows."""
+    """Columns of ``row_count`` consecutive rows."""
 
     keys: Column
     values: Column
     headers: Column
-    count: int
+    row_count: int
 
     @classmethod
     def of(cls, records: Records) -> _EncodedPart:
@@ -222,7 +222,7 @@ class _BatchEncoder:
             return columns[0].sizes
         return _end_to_end(
             [
-                column.sizes if len(column.sizes) else np.full(part.count, missing, np.int64)
+                column.sizes if len(column.sizes) else np.full(part.row_count, missing, np.int64)
                 for part, column in zip(self.parts, columns, strict=True)
             ]
         )
@@ -246,7 +246,7 @@ class _BatchEncoder:
         """Write the planned batches, whose rows are ``[first, last)``, without their headers."""
         start = pos = 0
         for part in self.parts:
-            stop = start + part.count
+            stop = start + part.row_count
             if start < last and first < stop:
                 rows = self.timestamps[start:stop], bodies[start:stop], table
                 pos = write_records(*part.keys, *part.values, *part.headers, *rows, start, pos, out)

@@ -115,7 +115,13 @@ def changes(
     words = "it could not be decoded; leave such rows out with where('_corrupt_record IS NULL')"
     is_change = F.when(is_damaged, _refusal(message.place, words))
     is_change = is_change.when(is_tombstone | is_heartbeat, False)
-    is_change = is_change.when(op.isNull() | ~op.isin(*_OPS), _no_change(message))
+    what = F.coalesce(
+        F.when(F.col("topic").endswith(".transaction"), "transaction metadata"),
+        F.when(op.isNull(), "schema changes, or no topic of Debezium"),
+        F.concat(F.lit("a message with op "), op),
+    )
+    no_change = _refusal(message.place, "no change of a row, but ", what, "; subscribe to topics of tables")
+    is_change = is_change.when(op.isNull() | ~op.isin(*_OPS), no_change)
     if not message.is_unwrapped:
         for row, ops in (("after", ("c", "u", "r")), ("before", ("d",))):
             words = f" and no {row}: log the table's key by REPLICA IDENTITY, and name {row} in .schema()"
@@ -141,7 +147,11 @@ def changes(
         "_ts": message.ts(rows),
     }
     if before:
-        columns["_before"] = message.before
+        if message.is_unwrapped:
+            raise OptionError(
+                "changes: unwrapped values have no row before the change: leave before=True out"
+            )
+        columns["_before"] = message.root["before"]
     observed = rows.observe(name, *counts).where(is_change.otherwise(True))
     return observed.select(*(column.alias(name) for name, column in columns.items()))
 
@@ -213,24 +223,7 @@ class _Message:
     @property
     def place(self) -> Column:
         """Words for an error."""
-        parts = (
-            F.lit("changes: topic "),
-            "topic",
-            F.lit(" partition "),
-            "partition",
-            F.lit(" offset "),
-            "offset",
-        )
-        return F.concat(*parts, F.lit(": "))
-
-    @property
-    def before(self) -> Column:
-        """The row before the change."""
-        if self.is_unwrapped:
-            raise OptionError(
-                "changes: unwrapped values have no row before the change: leave before=True out"
-            )
-        return self.root["before"]
+        return F.format_string("changes: topic %s partition %s offset %s: ", "topic", "partition", "offset")
 
     def column(self, name: str) -> Column:
         """A column of the row."""
@@ -279,15 +272,6 @@ class _Message:
         if "timestamp" in rows.columns:
             times.append(F.col("timestamp"))
         return F.coalesce(*times) if times else F.lit(None).cast("timestamp")
-
-
-def _no_change(message: _Message) -> Column:
-    """An error for a value that is no change of a row: topics are named by mistake."""
-    what = F.when(F.col("topic").endswith(".transaction"), "transaction metadata").when(
-        message.op.isNull(), "schema changes, or no topic of Debezium"
-    )
-    result = F.coalesce(what, F.concat(F.lit("a message with op "), message.op))
-    return _refusal(message.place, "no change of a row, but ", result, "; subscribe to topics of tables")
 
 
 def _refusal(*parts: Column | str) -> Column:

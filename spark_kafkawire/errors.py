@@ -143,63 +143,20 @@ def close_matches(name: str, known: Iterable[str], count: int = 3, likeness: flo
     return difflib.get_close_matches(name, compared, count, likeness)
 
 
-class _OneLine(logging.Filter):
-    """Filter that turns each message of the package's log into one line."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = one_line(record.getMessage()), None
-        return True
-
-
-_ONE_LINE: Final = _OneLine("one line")
+def _make_one_line(record: logging.LogRecord) -> bool:
+    record.msg, record.args = one_line(record.getMessage()), None
+    return True
 
 
 def log_of(name: str) -> logging.Logger:
     """The logger of that name, whose messages are one line each for every handler."""
     log = logging.getLogger(name)
-    log.addFilter(_ONE_LINE)  # the same filter is never added twice
+    log.addFilter(_make_one_line)  # the same filter is never added twice
     return log
 
 
 #: The logger of the package's messages to its users.
 LOG: Final = log_of("spark_kafkawire")
-
-
-__all__ = [
-    "LOG",
-    "MESSAGE_SIZE_MAX",
-    "TEXT_SIZE_MAX",
-    "Action",
-    "AuthenticationError",
-    "BrokerError",
-    "BrokersMissingError",
-    "ConnectFailed",
-    "ConnectionLost",
-    "CorruptDataError",
-    "DataLossError",
-    "DeliveryError",
-    "DiscoveryError",
-    "KafkaWireError",
-    "LimitError",
-    "OptionError",
-    "ProtocolError",
-    "RegistryError",
-    "RequestTimedOut",
-    "RowError",
-    "TransportError",
-    "UnknownSchemaError",
-    "UnknownTopicError",
-    "UnsupportedVersionError",
-    "close_matches",
-    "counted",
-    "list_some",
-    "log_of",
-    "one_line",
-    "peer_text",
-    "plural",
-    "printable",
-    "quote",
-]
 
 
 class Action(enum.Enum):

@@ -165,14 +165,6 @@ class RegisteredSchema:
         return dict(self.dependencies)
 
 
-def error_in(body: bytes) -> tuple[int | None, str]:
-    """Code and message of an answer that is an error; None if it has no code, as errors of other servers."""
-    result = object_in(body) or {}
-    code, message = result.get("error_code"), result.get("message")
-    has_code = isinstance(code, int) and not isinstance(code, bool)
-    return code if has_code else None, message if isinstance(message, str) else ""
-
-
 def schema_in(found: Mapping[str, Any]) -> Schema:
     """The schema of an answer. Raises ``ConnectFailed`` (retriable)."""
     form = _field(found, "schemaType", str, AVRO)
@@ -250,9 +242,6 @@ _REFUSED: Final = (401, 403)
 _NOT_FOUND: Final = 404
 #: The registry's own codes: no such subject, version, schema.
 _UNKNOWN: Final = (40401, 40402, 40403)
-_CHECK_LOGIN: Final = "check basic.auth.user.info or bearer.auth.*, and what that user may do"
-_NO_REDIRECT: Final = "the login would go there, too, so set schema.registry.url to that address"
-_CHECK_PATH: Final = "check the path in schema.registry.url"
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 #: The beginning of a subject that is not in the default context.
 _CONTEXT: Final = ":."
@@ -469,18 +458,25 @@ def _object_of(answer: Answer) -> dict[str, Any]:
     if answer.status == _OK:
         result = object_in(answer.body)
         return _raise_broken("is not a JSON object") if result is None else result
-    code, message = error_in(answer.body)
+    fault = object_in(answer.body) or {}
+    code, message = fault.get("error_code"), fault.get("message")
+    if not isinstance(code, int) or isinstance(code, bool):  # errors of other servers have none
+        code = None
+    message = message if isinstance(message, str) else ""
     status = f"HTTP status {answer.status}" + (f", code {code}" if code is not None else "")
     # No words of the server are shown about a login.
     if answer.status in _REFUSED:
-        raise AuthenticationError(f"the server refuses the login: {status}; {_CHECK_LOGIN}")
+        advice = "check basic.auth.user.info or bearer.auth.*, and what that user may do"
+        raise AuthenticationError(f"the server refuses the login: {status}; {advice}")
     if answer.status in _REDIRECTS:
-        raise RegistryError(f"the server redirects to another address: {status}; {_NO_REDIRECT}")
+        advice = "the login would go there, too, so set schema.registry.url to that address"
+        raise RegistryError(f"the server redirects to another address: {status}; {advice}")
     if answer.is_temporary:
         raise ConnectFailed(f"the server answers with {status}; see its log")
     if code is None:
         raise ConnectFailed(
-            f"the server answers with {status} and no code of a schema registry; {_CHECK_PATH}"
+            f"the server answers with {status} and no code of a schema registry; check the path in "
+            "schema.registry.url"
         )
     if answer.status == _NOT_FOUND and code in _UNKNOWN:
         raise UnknownSchemaError(

@@ -226,7 +226,6 @@ class _Message:
         return F.format_string("changes: topic %s partition %s offset %s: ", "topic", "partition", "offset")
 
     def column(self, name: str) -> Column:
-        """A column of the row."""
         if self.is_unwrapped:
             return self.root[name]
         before = self.type["before"].dataType
@@ -246,7 +245,6 @@ class _Message:
         return self.root["source"][name] if isinstance(source, StructType) and name in source.names else None
 
     def sequence(self, position: Sequence[str] | None) -> Column:
-        """The order of changes."""
         if position is None:
             names = next((item for item in _POSITIONS if self.source(item[0]) is not None), ())
             result = {name: field for name in names if (field := self.source(name)) is not None}

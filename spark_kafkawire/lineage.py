@@ -127,7 +127,6 @@ class _Topics:
             yield InputDataset(self.namespace, name, facets=self._facets(), inputFacets=facets)
 
     def outputs(self) -> Iterator[OutputDataset]:
-        """Datasets of topics that were written."""
         facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
         for name in self.topics:
             counted = facet(rowCount=self.row_count, producer=_PRODUCER)

@@ -156,7 +156,6 @@ class RegisteredSchema:
 
     @property
     def text(self) -> str:
-        """The text of the schema itself."""
         return self.schema.text
 
     @property
@@ -441,7 +440,6 @@ class Registry:
         raise failure
 
     def _request(self, turn: _Turn, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-        """The JSON object that the server sends."""
         settings, url = self._settings, turn.url
         headers = {"Accept": f"{_JSON}, application/json", **dict(settings.headers)}
         if body is not None:

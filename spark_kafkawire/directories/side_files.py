@@ -182,7 +182,6 @@ class OffsetIndex:
 
     @property
     def count(self) -> int:
-        """Number of entries."""
         return len(self.offsets)
 
     def position_of(self, offset: int) -> int:
@@ -223,7 +222,6 @@ class TimeIndex:
 
     @property
     def count(self) -> int:
-        """Number of entries."""
         return len(self.offsets)
 
     def offset_before(self, time_ms: int) -> int | None:

@@ -43,7 +43,6 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.offset)
 
 

@@ -129,7 +129,6 @@ class Kernel(Generic[P, R]):
         return done
 
     def run_interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the Python source itself."""
         views: Any = _views(args)
         return self.function(*views, **kwargs)
 
@@ -247,17 +246,13 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
             options = {"cache": bool(folder), "nogil": True, "_nrt": False}
             compiled = []
             for item in kernels:
-                config.CACHE_DIR = str(Path(folder, _folder_of(item))) if folder else default_cache
+                own = f"{item.function.__name__}-{digest_of(item.function)}"
+                config.CACHE_DIR = str(Path(folder, own)) if folder else default_cache
                 compiled.append(numba.njit(item.signature, **options)(item.function))
         finally:
             config.CACHE_DIR = default_cache
     for item, function in zip(kernels, compiled, strict=True):
         item.compiled = function
-
-
-def _folder_of(kernel: Kernel[Any, Any]) -> str:
-    """The name of the folder of a kernel's compiled code."""
-    return f"{kernel.function.__name__}-{digest_of(kernel.function)}"
 
 
 def _find_filled_folder() -> str | None:

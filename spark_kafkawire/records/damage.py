@@ -252,7 +252,6 @@ class WalkBuilder:
         self._open: Damage | None = None
 
     def add_whole(self, pos: int, stop: int, first_offset: int, next_offset: int) -> None:
-        """Add a sound entry."""
         self.close(first_offset)
         last = self._parts[-1] if self._parts else None
         if isinstance(last, Whole) and last.stop == pos:

@@ -122,7 +122,6 @@ class _Batches(Entries):
         self._reasons: dict[int, str] = {}
 
     def walk(self) -> Walk:
-        """The parts of the buffer."""
         builder, pos = self._builder, 0
         while pos < self.size:
             if self._is_cut(pos):

@@ -164,11 +164,6 @@ class Opened:
     content: Uint8s
     table: Int64s
 
-    @property
-    def cost(self) -> int:
-        """The bytes that its messages count as."""
-        return cost_of(self.table)
-
 
 def open_message(index: BatchIndex, row: int, limits: DecodeLimits) -> Opened:
     """Open the compressed message at that row.
@@ -180,7 +175,6 @@ def open_message(index: BatchIndex, row: int, limits: DecodeLimits) -> Opened:
 
 
 def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
-    """Content of a compressed message, in parts."""
     message, table = index.batch(row), index.table[row]
     if crc32(message[MAGIC_POS:]) != table[log_index.CRC]:
         raise index.damage(row, "its CRC-32 is wrong")
@@ -336,7 +330,7 @@ def _parts(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[_M
         stop = int(compressed[np.searchsorted(compressed, first)])
         if stop == first:
             opened = open_message(index, int(rows[first]), limits)
-            if stage.cost and opened.cost >= limits.batch_bytes_max:
+            if stage.cost and cost_of(opened.table) >= limits.batch_bytes_max:
                 # Too large to be joined with others.
                 yield stage.messages()
                 stage = _MessagesBuilder(index, limits)

@@ -37,7 +37,6 @@ BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 def _positions(header: struct.Struct) -> tuple[int, ...]:
-    """Position of each field."""
     fields = header.format[1:]
     return tuple(struct.calcsize(f">{fields[:i]}") for i in range(len(fields)))
 
@@ -276,12 +275,10 @@ class BatchIndex:
         return LOG_OVERHEAD + int(_SIZE.unpack_from(rest.data, 8)[0])
 
     def column(self, name: int) -> Int64s:
-        """A column of the table."""
         column: Int64s = self.table[:, name]
         return column
 
     def batch(self, row: int) -> memoryview:
-        """The bytes of a batch."""
         pos = int(self.table[row, POS])
         return self.buf.data[pos : pos + int(self.table[row, SIZE])]
 
@@ -298,7 +295,6 @@ class BatchIndex:
         return MarkersDisagree(str(error), error.offset, reason=reason, pos=error.pos)
 
     def damage(self, row: int, reason: str) -> CorruptDataError:
-        """The error for a damaged batch."""
         offset, next_offset = (int(self.table[row, name]) for name in (BASE_OFFSET, NEXT_OFFSET))
         return CorruptDataError(
             f"batch at offset {offset} is damaged: {reason}; to read on after it, start at offset "
@@ -315,27 +311,19 @@ def index_batches(buf: Buffer) -> BatchIndex:
     Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
     with the offset that a batch claims where it cannot be one.
     """
-    result, code = _index_batches(buf)
-    if code in _MEANINGS:
-        raise _damage(result, code)
+    result, error = whole_batches(buf)
+    if error is not None:
+        raise error
     return result
 
 
 def whole_batches(buf: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
     """``index_batches`` of what is before the first damage, and the error; None without damage."""
-    result, code = _index_batches(buf)
-    if code not in _MEANINGS:
-        return result, None
-    # The offset of a batch that alone would be one repeats what is before it.
-    alone, _, _ = index_table(result.buf[result.size :], 1)
-    return result, _damage(result, alone if alone in _MEANINGS else code)
-
-
-def _index_batches(buf: Buffer) -> tuple[BatchIndex, int]:
     # Kernels hold places in a buffer as int32.
     array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)
-    return BatchIndex(array, table, pos), code
+    result = BatchIndex(array, table, pos)
+    return result, _damage(result, code) if code in _MEANINGS else None
 
 
 def _damage(before: BatchIndex, code: int) -> CorruptDataError:
@@ -360,13 +348,9 @@ def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:
             return code, pos, table[:row] if 2 * row > len(table) else table[:row].copy()
         guess = row * (len(buf) - pos) // pos
         compiler.expect(guess)
-        table = _grown(table, min(row + guess + guess // 8 + 64, rows_max))
-
-
-def _grown(table: Int64s, count: int) -> Int64s:
-    grown = table_room(count)
-    grown[: len(table)] = table
-    return grown
+        grown = table_room(min(row + guess + guess // 8 + 64, rows_max))
+        grown[:row] = table
+        table = grown
 
 
 def table_room(count: int) -> Int64s:

@@ -49,7 +49,9 @@ def _c_crc64(function: int) -> Callable[[int, int, int], int]:
 def compile_native() -> None:
     """Give the functions of this module their compiled forms."""
     _compile_copy()
-    _compile_library_crcs()
+    _compile_library_crc(library_crc32, 0, lambda data, size, crc: [crc, data, size])
+    # Its size is an int: the processor ignores the rest of the register.
+    _compile_library_crc(library_crc32c, 0xFFFFFFFF, lambda data, size, crc: [data, size, crc])
     _compile_library_crc64()
 
 
@@ -83,12 +85,6 @@ def _compile_copy() -> None:
         return call
 
     extending.overload(copy)(overload)
-
-
-def _compile_library_crcs() -> None:
-    _compile_library_crc(library_crc32, 0, lambda data, size, crc: [crc, data, size])
-    # Its size is an int: the processor ignores the rest of the register.
-    _compile_library_crc(library_crc32c, 0xFFFFFFFF, lambda data, size, crc: [data, size, crc])
 
 
 def _compile_library_crc(of: Callable[..., int], mask: int, in_order: Callable[..., list[Any]]) -> None:

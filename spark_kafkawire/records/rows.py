@@ -54,12 +54,10 @@ class Records:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.values)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns."""
         return sum(column.nbytes for column in self._columns() if column is not None)
 
     @property

@@ -73,5 +73,4 @@ def gather_binary(
 
 
 def head(spans: Spans, count: int) -> Spans:
-    """The first ``count`` spans."""
     return spans[0][:count], spans[1][:count]

@@ -250,7 +250,6 @@ _Flags = npt.NDArray[np.bool_]
 
 
 def batches(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iterator[Mapping[str, pa.Array]]:
-    """The rows of a segment."""
     for part in scan_segment(files, segment.file, lambda: index_of(files, segment)):
         if isinstance(part, Damaged):
             yield _make_damage_row(part, wanted)

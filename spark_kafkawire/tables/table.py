@@ -54,7 +54,6 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns."""
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
 

@@ -269,7 +269,6 @@ class Regions:
     count: int
 
     def damage(self, region: int, reason: str) -> CorruptDataError:
-        """The error for a damaged record in a region."""
         return self.index.damage(int(self.rows[region]), reason)
 
 

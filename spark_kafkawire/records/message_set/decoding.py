@@ -133,7 +133,6 @@ class _Flattening:
         return Level(buf, index, origins, kept)
 
     def _content(self, level: Level, row: int, origin: int) -> list[Buffer]:
-        """Content of a compressed message, in parts."""
         if self._depth:
             self._count(origin)
         index = level.index

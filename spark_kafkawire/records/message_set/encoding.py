@@ -119,10 +119,6 @@ class _Rows:
                 "it, or raise message_size_max"
             )
 
-    def halves(self) -> tuple[_Rows, _Rows]:
-        middle = self.count // 2
-        return self.slice(0, middle), self.slice(middle, self.count)
-
 
 @dataclass(frozen=True, slots=True)
 class _SetEncoder:
@@ -153,11 +149,11 @@ class _SetEncoder:
                 "message_size_max"
             )
         del data
-        for half in rows.halves():
-            yield from self._fitting_sets(half)
+        middle = rows.count // 2
+        yield from self._fitting_sets(rows.slice(0, middle))
+        yield from self._fitting_sets(rows.slice(middle, rows.count))
 
     def encode(self, rows: _Rows) -> Buffer:
-        """Encode the rows as one message set."""
         crcs = crc32_each(rows.data, rows.offsets)
         plain = self.buffers.take(rows.plain_size)
         kernels.write_messages(rows.data, rows.offsets, crcs, np.frombuffer(plain, np.uint8))

@@ -100,7 +100,6 @@ class MessageIndex:
 
     @property
     def count(self) -> int:
-        """Number of messages."""
         return len(self.pos)
 
     def head(self, count: int) -> MessageIndex:
@@ -152,7 +151,6 @@ def message_size(buf: Buffer) -> int | None:
 
 
 def damage(offset: int, next_offset: int, reason: str) -> CorruptDataError:
-    """The error for a damaged message at an offset of its log."""
     return CorruptDataError(
         f"message at offset {offset} is damaged: {reason}; to read on after it, start at offset "
         f"{next_offset}",
@@ -237,7 +235,6 @@ class _Messages(Entries):
     """Outermost messages of magic 0 and 1."""
 
     def walk(self) -> Walk:
-        """The parts of the buffer."""
         builder, pos = self._builder, 0
         while pos < self.size:
             if not self._is_end and (self.size - pos < MESSAGE_SIZE_MIN or self.claimed_end(pos) > self.size):

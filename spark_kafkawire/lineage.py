@@ -192,13 +192,12 @@ class QueryLineage(ProgressListener):
         relations = [item for item in leaves(running.analyzedPlan()) if "Streaming" in class_of(item)]
         # A progress has each source once, in the order of the plan.
         relations = [item for number, item in enumerate(relations) if item not in relations[:number]]
-        sources = _list_known(
-            {
-                number: _topics(dict(relation.extraOptions()), relation, read=True, stream=True)
-                for number, relation in enumerate(relations)
-                if class_of(relation) == "StreamingRelationV2" and relation.sourceName() == SOURCE_NAME
-            }
-        )
+        sources = {
+            number: topics
+            for number, relation in enumerate(relations)
+            if class_of(relation) == "StreamingRelationV2" and relation.sourceName() == SOURCE_NAME
+            if (topics := _topics(dict(relation.extraOptions()), relation, read=True, stream=True))
+        }
         if sources or running.sink().name() == SOURCE_NAME:
             job = event.name or str(event.id)
             query = _Query(str(event.runId), job, sources, query_id=str(event.id))
@@ -370,9 +369,11 @@ def attach(
 def _read(execution: Any) -> dict[int, _Topics]:
     """Topics that a batch query reads, with what its tasks have counted."""
     relations = [item for item in map(relation_of, leaves(execution.analyzed())) if item is not None]
-    sources = _list_known(
-        {number: _topics(options_of(of), of, read=True) for number, of in enumerate(relations)}
-    )
+    sources = {
+        number: topics
+        for number, of in enumerate(relations)
+        if (topics := _topics(options_of(of), of, read=True))
+    }
     try:
         nodes = list(scans(execution)) if sources else []
     except Py4JError:  # the query has failed before it had a plan
@@ -458,7 +459,3 @@ def _field(name: str, kind: DataType) -> schema_dataset.SchemaDatasetFacetFields
         inner = [("key", kind.keyType), ("value", kind.valueType)]
     shown = kind.typeName() if inner else kind.simpleString()
     return schema_dataset.SchemaDatasetFacetFields(name, shown, fields=[_field(*item) for item in inner])
-
-
-def _list_known(sources: Mapping[int, _Topics | None]) -> dict[int, _Topics]:
-    return {key: topics for key, topics in sources.items() if topics is not None}

@@ -113,26 +113,20 @@ class LogDirectory:
 
         Raises ``CorruptDataError`` (fatal) that names the file."""
         if checkpoint not in self._offsets:
-            data = self._read(self.others.get(checkpoint))
-            self._offsets[checkpoint] = (
-                {} if data is None else self._parsed(self.others[checkpoint], side_files.offsets_of, data)
-            )
+            self._offsets[checkpoint] = self._parsed(self.others.get(checkpoint), side_files.offsets_of)
         return self._offsets[checkpoint]
 
     def epochs(self, name: LogName) -> tuple[EpochStart, ...]:
         """The leader epochs of a log; empty without the file. Raises ``CorruptDataError`` (fatal) that names
         the file."""
-        file = self.log(name).others.get(side_files.LEADER_EPOCHS)
-        data = self._read(file)
-        return () if file is None or data is None else self._parsed(file, side_files.epochs_of, data)
+        return self._parsed(self.log(name).others.get(side_files.LEADER_EPOCHS), side_files.epochs_of)
 
     def properties(self, name: LogName | None = None) -> Mapping[str, str]:
         """``meta.properties``, or ``partition.metadata`` of a log; empty without the file."""
         if name not in self._properties:
             beside = self.others if name is None else self.log(name).others
             file = side_files.META_PROPERTIES if name is None else side_files.PARTITION_METADATA
-            data = self._read(beside.get(file))
-            self._properties[name] = {} if data is None else side_files.properties_of(data)
+            self._properties[name] = self._parsed(beside.get(file), side_files.properties_of)
         return self._properties[name]
 
     @property
@@ -143,24 +137,19 @@ class LogDirectory:
         text = result.get("node.id", result.get("broker.id", ""))
         return int(text) if _BROKER_ID.fullmatch(text) else None
 
-    def _read(self, file: FileInfo | None) -> bytes | None:
-        """The content of a file; None without one. A broker replaces these files, so one may be gone for a
-        moment and is there at the next look."""
+    def _parsed(self, file: FileInfo | None, parse: Callable[[bytes], R]) -> R:
+        """The values in a file; without one those of an empty file. A broker replaces these files, so one may
+        be gone for a moment and is there at the next look."""
         if file is None:
-            return None
-        try:
-            return self.files.read(file.path, side_files.BYTES_MAX)
-        except FileNotFoundError:
-            try:
-                return self.files.read(file.path, side_files.BYTES_MAX)
-            except FileNotFoundError:
-                return None
-
-    def _parsed(self, file: FileInfo, parse: Callable[[bytes], R], data: bytes) -> R:
-        try:
-            return parse(data)
-        except CorruptDataError as error:
-            raise error.locate(self.files.shown(file.path)) from error
+            return parse(b"")
+        for _ in range(2):
+            with contextlib.suppress(FileNotFoundError):
+                data = self.files.read(file.path, side_files.BYTES_MAX)
+                try:
+                    return parse(data)
+                except CorruptDataError as error:
+                    raise error.locate(self.files.shown(file.path)) from error
+        return parse(b"")
 
     def _listed(self, name: LogName) -> LogFolder:
         path = self.logs[name].path

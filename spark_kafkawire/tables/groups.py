@@ -139,13 +139,9 @@ def _group_offsets(scan: Scan) -> Iterator[Row]:
         for tp, part in sorted(own.items()):
             epoch = part.committed_leader_epoch
             yield {
-                "groupId": group,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "offset": part.committed_offset,
+                **_offset_row(group, tp, part.committed_offset, ends.get(tp)),
                 "leaderEpoch": epoch if epoch >= 0 else None,
                 "metadata": part.metadata,
-                **_lag(part.committed_offset, ends.get(tp)),
             }
 
 
@@ -157,8 +153,16 @@ def _ends(scan: Scan, partitions: set[TopicPartition]) -> dict[TopicPartition, i
         return end_offsets(scan.metadata, led, scan.net, READ_UNCOMMITTED)
 
 
-def _lag(offset: int, latest: int | None) -> Row:
-    return {"latest": latest, "lag": None if latest is None else latest - offset}
+def _offset_row(group: str, tp: TopicPartition, offset: int, latest: int | None) -> Row:
+    return {
+        "groupId": group,
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "broker": tp.broker,
+        "offset": offset,
+        "latest": latest,
+        "lag": None if latest is None else latest - offset,
+    }
 
 
 def _group_offsets_07(scan: Scan) -> Iterator[Row]:
@@ -176,14 +180,7 @@ def _group_offsets_07(scan: Scan) -> Iterator[Row]:
     ends = scan.cluster.bounds(list(scan.cluster.leaders_of(held))) if scan.wants("latest", "lag") else {}
     for group, own in committed.items():
         for tp, offset in sorted(own.items()):
-            yield {
-                "groupId": group,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "broker": tp.broker,
-                "offset": offset,
-                **_lag(offset, ends[tp].latest if tp in ends else None),
-            }
+            yield _offset_row(group, tp, offset, ends[tp].latest if tp in ends else None)
 
 
 OFFSETS_TABLE: Final = Table(

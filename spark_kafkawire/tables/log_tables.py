@@ -24,21 +24,7 @@ from ..options import Selection
 from ..records import log_index
 from ..records.arrays import Int64s
 from ..records.compression import names_by_number
-from ..records.log_index import (
-    ATTRIBUTES,
-    BASE_OFFSET,
-    CODEC_MASK,
-    CONTROL_BIT,
-    COUNT_POS,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAX_TIMESTAMP,
-    NEXT_OFFSET,
-    PRODUCER_ID_POS,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    BatchIndex,
-)
+from ..records.log_index import BatchIndex
 from ..records.message_set.kernels import CODEC_MASK as CODEC_MASK_07
 from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 
@@ -173,8 +159,8 @@ def _first_offset(files: Files, segment: LogSegment) -> int | None:
         if isinstance(part, Damaged) or not isinstance(part.index, BatchIndex):
             return None
         first = part.index.table[0]
-        is_nested = first[MAGIC] < 2 and first[ATTRIBUTES] & CODEC_MASK
-        return None if is_nested else int(first[BASE_OFFSET])
+        is_nested = first[log_index.MAGIC] < 2 and first[log_index.ATTRIBUTES] & log_index.CODEC_MASK
+        return None if is_nested else int(first[log_index.BASE_OFFSET])
     return None
 
 
@@ -206,8 +192,9 @@ def _walk_to_end(files: Files, file: SegmentFile, pos: int) -> tuple[int, int] |
     result: tuple[int, int] | None = None
     for part in scan_segment(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
         if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
-            time_ms = int(np.max(part.index.column(MAX_TIMESTAMP)))
-            result = int(part.index.table[-1, NEXT_OFFSET]), max(result[1] if result else -1, time_ms)
+            time_ms = int(np.max(part.index.column(log_index.MAX_TIMESTAMP)))
+            next_offset = int(part.index.table[-1, log_index.NEXT_OFFSET])
+            result = next_offset, max(result[1] if result else -1, time_ms)
         elif result is None:
             return None
     return result
@@ -241,9 +228,9 @@ SEGMENTS: Final = Table(
 )
 
 
-_EPOCH_POS: Final = LOG_OVERHEAD
-_PRODUCER_EPOCH_POS: Final = PRODUCER_ID_POS + 8
-_SEQUENCE_POS: Final = COUNT_POS - 4
+_EPOCH_POS: Final = log_index.LOG_OVERHEAD
+_PRODUCER_EPOCH_POS: Final = log_index.PRODUCER_ID_POS + 8
+_SEQUENCE_POS: Final = log_index.COUNT_POS - 4
 _TYPES: Final = ("CreateTime", "LogAppendTime")
 _MICROSECONDS: Final = 1000
 _Flags = npt.NDArray[np.bool_]
@@ -293,17 +280,17 @@ class _Rows:
 
     @cached_property
     def codec(self) -> Int64s:
-        return self.column(ATTRIBUTES) & self.codec_mask
+        return self.column(log_index.ATTRIBUTES) & self.codec_mask
 
     @cached_property
     def is_modern(self) -> _Flags:
         """True for batches of magic 2."""
-        is_modern: _Flags = self.column(MAGIC) == 2
+        is_modern: _Flags = self.column(log_index.MAGIC) == 2
         return is_modern
 
     @cached_property
     def has_timestamp(self) -> _Flags:
-        return self.column(MAGIC) > 0 if self.index is not None else np.zeros(self.count, np.bool_)
+        return self.column(log_index.MAGIC) > 0 if self.index is not None else np.zeros(self.count, np.bool_)
 
     @cached_property
     def is_compressed_message(self) -> _Flags:
@@ -323,12 +310,13 @@ class _Rows:
 def _rows_of(valid: Sound, segment: LogSegment) -> _Rows:
     index = valid.index
     if isinstance(index, BatchIndex):
-        return _Rows(valid.pos, index.table, CODEC_MASK, index)
+        return _Rows(valid.pos, index.table, log_index.CODEC_MASK, index)
     table = np.zeros((index.count, log_index.BATCH_COLUMNS), np.int64)
     table[:, log_index.POS], table[:, log_index.SIZE] = index.pos, index.next_pos - index.pos
-    table[:, BASE_OFFSET] = segment.segment.base_offset + valid.pos + index.pos
-    table[:, NEXT_OFFSET] = table[:, BASE_OFFSET] + 1
-    table[:, MAGIC], table[:, ATTRIBUTES], table[:, log_index.CRC] = index.magic, index.attributes, index.crc
+    table[:, log_index.BASE_OFFSET] = segment.segment.base_offset + valid.pos + index.pos
+    table[:, log_index.NEXT_OFFSET] = table[:, log_index.BASE_OFFSET] + 1
+    table[:, log_index.MAGIC], table[:, log_index.CRC] = index.magic, index.crc
+    table[:, log_index.ATTRIBUTES] = index.attributes
     return _Rows(valid.pos, table, CODEC_MASK_07, None)
 
 
@@ -347,7 +335,7 @@ def _words(numbers: Int64s, words: Mapping[int, str], is_null: _Flags | None = N
 
 def _base_offsets(rows: _Rows) -> pa.Array:
     is_null = rows.is_compressed_message if rows.index is not None else None
-    return _array(rows.column(BASE_OFFSET), LONG, is_null)
+    return _array(rows.column(log_index.BASE_OFFSET), LONG, is_null)
 
 
 def _records(rows: _Rows) -> pa.Array:
@@ -356,7 +344,7 @@ def _records(rows: _Rows) -> pa.Array:
 
 
 def _timestamp_types(rows: _Rows) -> pa.Array:
-    types = (rows.column(ATTRIBUTES) & TIMESTAMP_TYPE_BIT) // TIMESTAMP_TYPE_BIT
+    types = (rows.column(log_index.ATTRIBUTES) & log_index.TIMESTAMP_TYPE_BIT) // log_index.TIMESTAMP_TYPE_BIT
     return _words(types, dict(enumerate(_TYPES)), ~rows.has_timestamp)
 
 
@@ -376,25 +364,25 @@ def _number(pos: int, size: int, type: pa.DataType) -> Callable[[_Rows], pa.Arra
 
 
 def _flag(bit: int) -> Callable[[_Rows], pa.Array]:
-    return lambda rows: pa.array(rows.is_modern & (rows.column(ATTRIBUTES) & bit != 0))
+    return lambda rows: pa.array(rows.is_modern & (rows.column(log_index.ATTRIBUTES) & bit != 0))
 
 
 _COLUMNS: Final[Mapping[str, Callable[[_Rows], pa.Array]]] = {
     "position": lambda rows: _array(rows.start + rows.column(log_index.POS), LONG),
     "bytes": lambda rows: _array(rows.column(log_index.SIZE), LONG),
     "baseOffset": _base_offsets,
-    "lastOffset": lambda rows: _array(rows.column(NEXT_OFFSET) - 1, LONG),
+    "lastOffset": lambda rows: _array(rows.column(log_index.NEXT_OFFSET) - 1, LONG),
     "records": _records,
-    "magic": lambda rows: _array(rows.column(MAGIC), INT),
+    "magic": lambda rows: _array(rows.column(log_index.MAGIC), INT),
     "codec": lambda rows: _words(rows.codec, names_by_number()),
     "timestampType": _timestamp_types,
     "maxTimestamp": _max_timestamps,
-    "producerId": _number(PRODUCER_ID_POS, 8, LONG),
+    "producerId": _number(log_index.PRODUCER_ID_POS, 8, LONG),
     "producerEpoch": _number(_PRODUCER_EPOCH_POS, 2, INT),
     "baseSequence": _number(_SEQUENCE_POS, 4, INT),
     "leaderEpoch": _number(_EPOCH_POS, 4, INT),
-    "isTransactional": _flag(TRANSACTIONAL_BIT),
-    "isControl": _flag(CONTROL_BIT),
+    "isTransactional": _flag(log_index.TRANSACTIONAL_BIT),
+    "isControl": _flag(log_index.CONTROL_BIT),
     "crc": lambda rows: _array(rows.column(log_index.CRC), LONG),
     "isValid": lambda rows: pa.array(np.ones(rows.count, np.bool_)),
     "reason": lambda rows: pa.nulls(rows.count, TEXT),

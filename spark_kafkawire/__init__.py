@@ -4,9 +4,7 @@
                ═ pickled to the executor ═► clients.reading → net → protocol → records → Arrow → DataFrame
     WRITE  DataFrame → Arrow → records (bytes) → clients.writing → net → protocol → broker
 
-Each folder has a docstring that says what it is for; ``docs/architecture.md`` has the order in which they
-import. ``streaming``, ``functions``, ``groups`` and ``progress`` are modules for your program; ``__main__``,
-``commands`` and ``jobs`` are the command ``kafkawire``.
+``docs/architecture.md`` describes the folders. ``docs/api.md`` lists what is for your program.
 
 Importing this package loads nothing else: Spark imports it in every worker to find the source,
 and the codec works without Spark. In a program that has imported pyspark it looks which Python Spark

@@ -229,8 +229,6 @@ ANSWER_BYTES_MAX: Final = 16 << 20
 #: Schemas that one schema may import, directly and indirectly, and how deep imports may nest.
 DEPENDENCIES_MAX: Final = 1_000
 DEPTH_MAX: Final = 64
-#: Answers that are kept, the newest ones.
-KEPT_MAX: Final = 10_000
 #: Time for which the registry is not asked again for a schema that it does not have, seconds. A follower of
 #: the registry learns of a new schema within that time.
 UNKNOWN_KEPT_S: Final = 10.0
@@ -259,9 +257,9 @@ class Registry:
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
-        self._answers = Kept[tuple[object, ...], Any](KEPT_MAX)
+        self._answers = Kept[tuple[object, ...], Any]()
         #: What the registry said about schemas that it does not have.
-        self._unknown = Kept[tuple[object, ...], str](KEPT_MAX)
+        self._unknown = Kept[tuple[object, ...], str]()
         # One request at a time: threads that need the same schema wait for one answer.
         self._lock = threading.RLock()
         #: The server that answered last.

@@ -7,6 +7,5 @@
         00000000000000000000.kafka                                               (0.7)
         leader-epoch-checkpoint  partition.metadata
 
-``names``, ``side_files`` and ``replicas`` are pure: bytes become values. ``files`` alone opens files,
-``scanning`` lists the logs below a path, ``scanner`` finds the batches and the damage of a segment.
+``names``, ``side_files`` and ``replicas`` are pure: bytes become values. ``files`` alone opens files.
 """

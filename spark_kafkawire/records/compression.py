@@ -260,7 +260,12 @@ _PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
 
 def _lz4_decompress(payload: memoryview, size_max: int) -> list[Buffer]:
     header_size, block_size_max = _header(payload)
-    _check_header(payload[:header_size])
+    header = payload[:header_size]
+    found, expected = header[-1:], header_checksum(bytes(header[4:-1]))
+    if found != expected:
+        raise damaged(
+            f"its lz4 frame has a damaged header: the checksum is {found.hex()}, computed is {expected.hex()}"
+        )
     frame_size, size, block_room = _measure(payload, header_size, block_size_max, size_max)
     if not payload[4] & _INDEPENDENT_BLOCKS or payload[4] & _BLOCK_CHECKSUM:
         # The library resolves references between blocks, and checks their checksums.
@@ -336,14 +341,6 @@ def _header(payload: memoryview) -> tuple[int, int]:
     if not is_known or code < 4 or payload[5] & _RESERVED_CODE or len(payload) < size:
         raise damaged("its lz4 frame has a damaged header")
     return size, 1 << (8 + 2 * code)
-
-
-def _check_header(header: memoryview) -> None:
-    found, expected = header[-1:], header_checksum(bytes(header[4:-1]))
-    if found != expected:
-        raise damaged(
-            f"its lz4 frame has a damaged header: the checksum is {found.hex()}, computed is {expected.hex()}"
-        )
 
 
 def _lz4_encode(data: Buffer, level: int | None) -> Buffer:
@@ -476,6 +473,7 @@ SNAPPY: Final = Codec("snappy", 2, frozenset(Format), "0.7", _snappy_decompress,
 
 
 _ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_CUT: Final = "its zstd frame ends too early"
 #: Magic number of a frame that readers skip; its lowest four bits are free.
 _SKIPPABLE_MAGIC: Final = 0x184D2A50
 _BLOCK_SIZE_MAX: Final = 128 * 1024
@@ -503,11 +501,11 @@ def _zstd_decompress(payload: memoryview, size_max: int) -> list[Buffer]:
 def _measure_frame(payload: memoryview, pos: int, size_max: int) -> tuple[int, int]:
     """The most that the frame's content can be, and the position after it."""
     if len(payload) - pos < 6:
-        raise _describe_cut()
+        raise damaged(_ZSTD_CUT)
     (magic,) = _UINT32.unpack_from(payload, pos)
     if magic & ~15 == _SKIPPABLE_MAGIC:
         if len(payload) - pos < 8:
-            raise _describe_cut()
+            raise damaged(_ZSTD_CUT)
         return 0, pos + 8 + int(_UINT32.unpack_from(payload, pos + 4)[0])
     if magic != _ZSTD_MAGIC:
         raise damaged("its zstd data do not begin with a frame")
@@ -533,7 +531,7 @@ def _measure_blocks(payload: memoryview, pos: int, size_max: int) -> tuple[int, 
     size, known, is_last = 0, 0, False
     while not is_last:
         if len(payload) - pos < 3:
-            raise _describe_cut()
+            raise damaged(_ZSTD_CUT)
         header = payload[pos] | payload[pos + 1] << 8 | payload[pos + 2] << 16
         is_last, kind, block_size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _COMPRESSED:
@@ -545,10 +543,6 @@ def _measure_blocks(payload: memoryview, pos: int, size_max: int) -> tuple[int, 
                 raise TooLarge(known)
         pos += 3 + (1 if kind == _RLE else block_size)
     return size, pos
-
-
-def _describe_cut() -> CorruptDataError:
-    return damaged("its zstd frame ends too early")
 
 
 def _zstd_encode(data: Buffer, level: int | None) -> Buffer:

@@ -54,27 +54,20 @@ _FIRST_ROWS: Final = 1024
 
 
 class Stop(enum.IntEnum):
-    """Reason for the end of an index."""
+    """Reason for the end of an index, and its ``meaning`` for error messages."""
 
-    END = kernels.END
-    CUT = kernels.CUT
-    ROWS_FULL = kernels.ROWS_FULL
-    BAD_LENGTH = kernels.BAD_LENGTH
-    BAD_MAGIC = kernels.BAD_MAGIC
+    END = kernels.END, "nothing more"
+    CUT = kernels.CUT, "a message that is cut"
+    ROWS_FULL = kernels.ROWS_FULL, "more messages than were asked for"
+    BAD_LENGTH = kernels.BAD_LENGTH, "a message of an impossible length"
+    BAD_MAGIC = kernels.BAD_MAGIC, "a message of an unknown magic"
 
-    @property
-    def meaning(self) -> str:
-        """Description of the place where the index stops, for error messages."""
-        return _MEANINGS[self]
+    meaning: str
 
-
-_MEANINGS: Final = {
-    Stop.END: "nothing more",
-    Stop.CUT: "a message that is cut",
-    Stop.ROWS_FULL: "more messages than were asked for",
-    Stop.BAD_LENGTH: "a message of an impossible length",
-    Stop.BAD_MAGIC: "a message of an unknown magic",
-}
+    def __new__(cls, code: int, meaning: str) -> Stop:
+        member = int.__new__(cls, code)
+        member._value_, member.meaning = code, meaning
+        return member
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .records.message_set.public import decode_message_set, encode_message_set
-    from .records.public_batches import decode_record_batches, encode_record_batches
+    from .records.public import (
+        decode_message_set,
+        decode_record_batches,
+        encode_message_set,
+        encode_record_batches,
+    )
     from .source.datasource import KafkaWireDataSource
     from .source.key_order import in_key_order, misplaced_report
 
@@ -38,10 +42,10 @@ __all__ = [
 
 _HOMES = {
     "KafkaWireDataSource": "source.datasource",
-    "decode_message_set": "records.message_set.public",
-    "decode_record_batches": "records.public_batches",
-    "encode_message_set": "records.message_set.public",
-    "encode_record_batches": "records.public_batches",
+    "decode_message_set": "records.public",
+    "decode_record_batches": "records.public",
+    "encode_message_set": "records.public",
+    "encode_record_batches": "records.public",
     "in_key_order": "source.key_order",
     "misplaced_report": "source.key_order",
 }

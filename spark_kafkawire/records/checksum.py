@@ -8,7 +8,7 @@ and a malicious writer can make them do so. The rules of the kernels are those o
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -20,7 +20,7 @@ from isal import isal_zlib
 from . import compiler
 from .arrays import Int64s
 from .compiler import BYTES, PLACE, inlined, kernel
-from .native import library_crc32
+from .native import CHECKED, address_of, library_crc32
 
 
 @inlined
@@ -89,8 +89,6 @@ Uint32s = npt.NDArray[np.uint32]
 _POLYNOMIAL: Final = 0xEDB88320
 #: Mean size from which a library call per value through Python beats the compiled tables, bytes.
 _LIBRARY_SIZE_MIN: Final = 512
-#: Test input of CRC functions.
-CHECKED: Final = b"123456789"
 
 
 #: The CRC-32 of a buffer, as in zlib: of bytes that follow others, with the CRC-32 of those.
@@ -149,30 +147,13 @@ def crc32c_address() -> int:
     return address_of("crc32_iscsi", types, arguments, 0xE3069283 ^ 0xFFFFFFFF)
 
 
-def address_of(name: str, types: Sequence[Any], arguments: tuple[object, ...], expected: int) -> int:
-    """Address of a function of ISA-L that returns what is expected; 0 without one. ``types`` are those of its
-    result and its arguments."""
-    try:
-        function = ctypes.CDLL(isal_zlib.__file__)[name]
-    except (AttributeError, OSError):  # another build of the library, which shows Python's names only
-        return 0
-    function.restype, *function.argtypes = types
-    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function(*arguments) == expected else 0
-
-
 @cache
 def slice_tables() -> Uint32s:
     """16 tables of 256: the CRC of each byte with ``i`` zero bytes after it. Shape (4096,)."""
     tables = np.empty((16, 256), np.uint32)
-    tables[0] = byte_table(np.uint32(_POLYNOMIAL))
+    tables[0] = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        tables[0] = (tables[0] >> 1) ^ (tables[0] & 1) * np.uint32(_POLYNOMIAL)
     for i in range(1, 16):
         tables[i] = (tables[i - 1] >> 8) ^ tables[0][tables[i - 1] & 255]
     return tables.reshape(-1)
-
-
-def byte_table(polynomial: Any) -> npt.NDArray[Any]:
-    """The CRC of each byte, without inversions, of the polynomial's type."""
-    table = np.arange(256, dtype=polynomial.dtype)
-    for _ in range(8):
-        table = (table >> 1) ^ (table & 1) * polynomial
-    return table

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from isal import isal_zlib
+
+#: Test input of CRC functions.
+CHECKED: Final = b"123456789"
 
 
 def copy(target: Any, target_pos: int, source: Any, source_pos: int, size: int) -> None:
@@ -43,6 +46,17 @@ def library_crc64(function: int, crc: int, address: int, size: int) -> int:
 @functools.cache
 def _c_crc64(function: int) -> Callable[[int, int, int], int]:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64)(function)
+
+
+def address_of(name: str, types: Sequence[Any], arguments: tuple[object, ...], expected: int) -> int:
+    """Address of a function of ISA-L that returns what is expected; 0 without one. ``types`` are those of its
+    result and its arguments."""
+    try:
+        function = ctypes.CDLL(isal_zlib.__file__)[name]
+    except (AttributeError, OSError):  # another build of the library, which shows Python's names only
+        return 0
+    function.restype, *function.argtypes = types
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function(*arguments) == expected else 0
 
 
 @functools.cache

@@ -20,10 +20,9 @@ import pyarrow as pa
 from ..errors import OptionError, RowError
 from . import compiler
 from .arrays import Int64s, Uint8s, byte_array, room
-from .checksum import CHECKED, address_of, byte_table
 from .columns import check_spans
 from .compiler import BYTES, inlined, kernel
-from .native import library_crc64
+from .native import CHECKED, address_of, library_crc64
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 #: Overhead of a record of up to some KiB, bytes: varints of its sizes and deltas, or the header of a message
@@ -255,4 +254,7 @@ def _library() -> int:
 @cache
 def _table() -> Int64s:
     """The CRC-64 of each byte, without inversions, as signed numbers."""
-    return byte_table(np.uint64(_POLYNOMIAL)).view(np.int64)
+    table = np.arange(256, dtype=np.uint64)
+    for _ in range(8):
+        table = (table >> np.uint64(1)) ^ (table & np.uint64(1)) * np.uint64(_POLYNOMIAL)
+    return table.view(np.int64)

@@ -23,7 +23,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.directories.side_files import META_PROPERTIES
 from spark_kafkawire.functions import header
 from spark_kafkawire.model import Broker
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
 from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS, HAS_STREAM_SINKS
 from tests.support import librdkafka

@@ -30,7 +30,7 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.options.selection import PARTITION_SYNTAX
 from spark_kafkawire.planner.stream_offsets import from_json
 from spark_kafkawire.planner.v07 import GroupPlanner
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError, OptionError
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from tests.support.debian_plain import COUNT, ENDS, SECONDS, TOPIC
 from tests.support.embedded import produce
 from tests.support.noida import NoidaBroker

@@ -22,7 +22,7 @@ from spark_kafkawire.planner import stream as stream_planner
 from spark_kafkawire.planner.stream import StreamPartitions
 from spark_kafkawire.protocol.modern import METADATA
 from spark_kafkawire.protocol.v07 import OFFSETS
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from tests.chaos.frames import View
 from tests.chaos.proxy import Proxy, Upstream
 from tests.support import librdkafka

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from tests.support import librdkafka, stream_once
 from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record

@@ -27,7 +27,7 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
 )
 from spark_kafkawire.groups import GroupRead
-from spark_kafkawire.records.message_set.public import encode_message_set
+from spark_kafkawire.records.public import encode_message_set
 from tests.net.peers import closed_port
 from tests.support import zookeeper_tree
 from tests.support.corpus import partitions_of

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spark_kafkawire import decode_message_set, encode_message_set
 from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
+from spark_kafkawire.records import public
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.message_set import public
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from tests.records.message_set.trees import (

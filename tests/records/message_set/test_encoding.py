@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError, RowError
 from spark_kafkawire.records.message_set.encoding import EncodedSet, encode, encode_sets
 from spark_kafkawire.records.message_set.index import index_messages
-from spark_kafkawire.records.message_set.public import decode_message_set
+from spark_kafkawire.records.public import decode_message_set
 from tests.records.message_set.trees import message
 from tests.support.cases import for_each
 

@@ -16,7 +16,7 @@ from spark_kafkawire.errors import CorruptDataError, KafkaWireError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
-from spark_kafkawire.records.message_set.public import (
+from spark_kafkawire.records.public import (
     decode_message_set,
     encode_message_set,
 )

@@ -115,13 +115,7 @@ def changes(
     words = "it could not be decoded; leave such rows out with where('_corrupt_record IS NULL')"
     is_change = F.when(is_damaged, _refusal(message.place, words))
     is_change = is_change.when(is_tombstone | is_heartbeat, False)
-    what = F.coalesce(
-        F.when(F.col("topic").endswith(".transaction"), "transaction metadata"),
-        F.when(op.isNull(), "schema changes, or no topic of Debezium"),
-        F.concat(F.lit("a message with op "), op),
-    )
-    no_change = _refusal(message.place, "no change of a row, but ", what, "; subscribe to topics of tables")
-    is_change = is_change.when(op.isNull() | ~op.isin(*_OPS), no_change)
+    is_change = is_change.when(op.isNull() | ~op.isin(*_OPS), _no_change(message))
     if not message.is_unwrapped:
         for row, ops in (("after", ("c", "u", "r")), ("before", ("d",))):
             words = f" and no {row}: log the table's key by REPLICA IDENTITY, and name {row} in .schema()"
@@ -270,6 +264,16 @@ class _Message:
         if "timestamp" in rows.columns:
             times.append(F.col("timestamp"))
         return F.coalesce(*times) if times else F.lit(None).cast("timestamp")
+
+
+def _no_change(message: _Message) -> Column:
+    """An error for a value that is no change of a row: topics are named by mistake."""
+    what = F.coalesce(
+        F.when(F.col("topic").endswith(".transaction"), "transaction metadata"),
+        F.when(message.op.isNull(), "schema changes, or no topic of Debezium"),
+        F.concat(F.lit("a message with op "), message.op),
+    )
+    return _refusal(message.place, "no change of a row, but ", what, "; subscribe to topics of tables")
 
 
 def _refusal(*parts: Column | str) -> Column:

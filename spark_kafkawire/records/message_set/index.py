@@ -64,7 +64,7 @@ class Stop(enum.IntEnum):
 
     meaning: str
 
-    def __new__(cls, code: int, meaning: str) -> Stop:
+    def __new__(cls, code: int, meaning: str = "") -> Stop:
         member = int.__new__(cls, code)
         member._value_, member.meaning = code, meaning
         return member

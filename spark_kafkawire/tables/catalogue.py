@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from ..directories.names import LogName
+from ..directories.scanner import SegmentFile
 from ..directories.scanning import LogDirectory, LogFolder
 from ..errors import OptionError, UnsupportedVersionError
 from ..model import Generation, TopicPartition
@@ -117,16 +118,8 @@ def _segments(folder: LogFolder, ids: Mapping[Generation, int | None]) -> Iterat
     nexts = {before.base_offset: after.base_offset for before, after in pairwise(folder.segments)}
     for item in (*folder.segments, *folder.swapped):
         next_base = nexts.get(item.base_offset) if item in folder.segments else None
-        snapshot = folder.snapshots.get(item.base_offset)
-        yield LogSegment(
-            folder.name.topic,
-            folder.name.partition,
-            broker,
-            item,
-            next_base,
-            kind,
-            None if snapshot is None else snapshot.size,
-        )
+        file = SegmentFile(item.file.path, item.size, item.base_offset, next_base, kind)
+        yield LogSegment(folder.name, broker, item, file, folder.snapshots.get(item.base_offset))
 
 
 def _share_directory(directory: LogDirectory, segments: list[LogSegment], reads_all: bool) -> Iterator[Share]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..directories.file_systems import FileInfo
 from ..directories.files import Files, FileSystemOptions, open_files
+from ..directories.names import LogName
 from ..directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from ..directories.scanning import Segment
 from ..directories.side_files import OffsetIndex, offset_index, time_index
@@ -42,22 +43,14 @@ PLACE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """A segment of a log when it was listed. ``next_base`` is the offset where the next one begins, None for
-    the last one; ``snapshot_bytes`` is the size of the snapshot of producers at its begin."""
+    """A segment of a log when it was listed: its ``file`` for a walk over the batches, and the snapshot of
+    producers at its begin."""
 
-    topic: str
-    partition: int
+    name: LogName
     broker: int | None
     segment: Segment
-    next_base: int | None
-    generation: Generation
-    snapshot_bytes: int | None
-
-    @property
-    def file(self) -> SegmentFile:
-        """The file, for a walk over its batches."""
-        path, size = self.segment.file.path, self.segment.size
-        return SegmentFile(path, size, self.segment.base_offset, self.next_base, self.generation)
+    file: SegmentFile
+    snapshot: FileInfo | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +77,8 @@ def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.Re
     wanted = frozenset(schema.names) - places
     for segment in share.segments:
         location = {
-            "topic": segment.topic,
-            "partition": segment.partition,
+            "topic": segment.name.topic,
+            "partition": segment.name.partition,
             "broker": segment.broker,
             "directory": files.shown(files.root),
             "file": segment.segment.file.name,
@@ -122,7 +115,7 @@ def segments(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iter
     """The row of a segment. Its content is read only for the columns that need it: the begin, or what follows
     the last entry of its index."""
     beside = segment.segment
-    find_first, find_end = _FIRST_OFFSETS[segment.generation], _ENDS[segment.generation]
+    find_first, find_end = _FIRST_OFFSETS[segment.file.generation], _ENDS[segment.file.generation]
     next_offset, time_ms = find_end(files, segment) if not _OF_THE_END.isdisjoint(wanted) else _UNKNOWN
     values: Row = {
         "baseOffset": beside.base_offset,
@@ -134,7 +127,7 @@ def segments(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iter
         "offsetIndexBytes": _size_of(beside.offset_index),
         "timeIndexBytes": _size_of(beside.time_index),
         "txnIndexBytes": _size_of(beside.txn_index),
-        "snapshotBytes": segment.snapshot_bytes,
+        "snapshotBytes": _size_of(segment.snapshot),
     }
     types = {column.name: column.type for column in SEGMENTS.columns}
     yield {name: pa.array([values[name]], types[name]) for name in {"bytes", *wanted}}

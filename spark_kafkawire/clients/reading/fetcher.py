@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ from spark_kafkawire.records.record_log import COLUMNS
 
 from .damaged_records import SuspectedDamage, advise_bad_records
 from .data_loss import GapWatch, Loss, loss_by, reason_against_compaction, topic_loss
-from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop, NearerReplica
+from .task import Contradiction, EmptyFetch, FetchTask, Gaps, NearerReplica
 
 if TYPE_CHECKING:
     from .key_order import LayoutsOfRows
@@ -322,21 +322,12 @@ class Fetcher:
         return advise_bad_records(located, self._options, "the log is damaged there, or the network is")
 
     def _wrong_option(self, error: CorruptDataError | LimitError) -> OptionError | None:
-        """The error for an option that gave the offset, which is likely no message boundary; None without
-        one."""
-        task, offset_range = self.task, self.task.range
-        at_start = self._reader.offset == offset_range.start_offset
-        for option, offset, suspect in (
-            (task.start_option, offset_range.start_offset, at_start),
-            (task.stop_option, offset_range.stop_offset, isinstance(error, MessageCrossesStop)),
-        ):
-            if option is not None and suspect:
-                place = f"{offset_range.topic_partition} on {task.leader.broker}"
-                return OptionError(
-                    f"option {option}: {offset} is not a message boundary of {place}; give earliest, latest, "
-                    f"or an offset that a read returned ({error})"
-                )
-        return None
+        if (wrong := self.task.wrong_option(error, self._reader.offset)) is None:
+            return None
+        return OptionError(
+            f"{wrong} on {self.task.leader.broker}; give earliest, latest, or an offset that a read returned "
+            f"({error})"
+        )
 
 
 class TopicRecreated(UnknownTopicError):
@@ -365,18 +356,14 @@ class LeaderConnection:
         self._cluster = cluster
         self._settings = settings
         self._connections = connections
-        self._leader: Leader | None = planned
+        #: The leader by the last look-up; None if the next request needs another look-up.
+        self.leader: Leader | None = planned
         self._client: Client | None = None
-
-    @property
-    def leader(self) -> Leader | None:
-        """The leader by the last look-up; None if the next request needs another look-up."""
-        return self._leader
 
     def place(self, offset: int) -> str:
         """An offset of the log and its leader, or the follower that is read from, for messages."""
         follower = self.near.follower if self.near is not None else None
-        broker = self._settings.place(follower or (self._leader or self._planned).broker)
+        broker = self._settings.place(follower or (self.leader or self._planned).broker)
         return f"{self._partition} at offset {offset} on {broker}"
 
     @property
@@ -403,7 +390,7 @@ class LeaderConnection:
         """Read from the replica that the leader names."""
         assert self.near is not None
         self.give_back()
-        self.near.follow(replica_id, self._leader or self._planned)
+        self.near.follow(replica_id, self.leader or self._planned)
 
     def leave_follower(self, error: KafkaWireError) -> bool:
         """Read from the leader after an error of a follower; False if no follower was read from."""
@@ -416,14 +403,14 @@ class LeaderConnection:
     def look_up(self) -> Leader:
         """The leader, from the cluster if it is not known. Raises the errors of ``Cluster`` and
         ``TopicRecreated``."""
-        if self._leader is None:
-            self._leader = self._current_leader()
-        return self._leader
+        if self.leader is None:
+            self.leader = self._current_leader()
+        return self.leader
 
     def forget_leader(self) -> None:
         """Close the connection, and look up the leader before the next one."""
         self.close()
-        self._leader = None
+        self.leader = None
         self._cluster.forget(self._partition)
 
     def give_back(self) -> None:
@@ -511,24 +498,22 @@ class PartitionReader(Protocol):
         """
 
 
-def _make_v07_reader(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+def _make_v07_reader(*args: Any) -> PartitionReader:
     from .v07 import V07Reader
 
-    return V07Reader(range, options, wanted)
+    return V07Reader(*args)
 
 
-def _make_proposal_reader(
-    range: OffsetRange, options: FetchOptions, wanted: Container[str]
-) -> PartitionReader:
+def _make_proposal_reader(*args: Any) -> PartitionReader:
     from .proposal import ProposalReader
 
-    return ProposalReader(range, options, wanted)
+    return ProposalReader(*args)
 
 
-def _make_modern_reader(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+def _make_modern_reader(*args: Any) -> PartitionReader:
     from .modern.record_batch_reader import RecordBatchReader
 
-    return RecordBatchReader(range, options, wanted)
+    return RecordBatchReader(*args)
 
 
 READERS: Final[
@@ -551,9 +536,8 @@ def read_range(
     typed_values = typed_values_of(task, schema, typed)
     batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
     wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
-    reader = _from_files if task.files else _from_brokers
     try:
-        for columns in reader(task, options, wanted):
+        for columns in _columns(task, options, wanted):
             yield batches.build(layouts.mark_layouts(columns) if layouts else columns)
     finally:
         if layouts:
@@ -580,16 +564,14 @@ def typed_values_of(task: FetchTask, schema: pa.Schema, typed: TypedTask | None)
     return TypedValues(task.range.topic_partition, typed, schema)
 
 
-def _from_brokers(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+def _columns(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+    if task.files:
+        from .log_files import LogFiles
+
+        return LogFiles(task, options.fetch, wanted=wanted).columns()
     options = of_planned(options, task)
     cluster = cluster_of(options, (task.leader.broker,))
     return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
-
-
-def _from_files(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
-    from .log_files import LogFiles
-
-    return LogFiles(task, options.fetch, wanted=wanted).columns()
 
 
 def _layouts(task: FetchTask) -> LayoutsOfRows | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from spark_kafkawire.directories.files import (
     WINDOW_BYTES,
@@ -37,7 +37,7 @@ from spark_kafkawire.errors import (
     OptionError,
     list_some,
 )
-from spark_kafkawire.model import Generation, OffsetRange
+from spark_kafkawire.model import Generation
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
@@ -45,7 +45,7 @@ from spark_kafkawire.records.log_index import MarkersDisagree
 from spark_kafkawire.records.record_log import COLUMNS
 
 from .damaged_records import DamagedBytes, DamagedRecords, advise_bad_records, first_place
-from .task import FetchTask, MessageCrossesStop, UndecodablePart
+from .task import FetchTask, UndecodablePart
 
 #: Most gaps that a warning lists.
 _LISTED_MAX: Final = 5
@@ -72,7 +72,7 @@ class LogFiles:
         self._files = open_files(self._slice.uri, self._slice.settings)
         self._damaged = DamagedRecords(task.range, options)
         feed = _FEEDS[self._slice.generation]
-        self._feed = feed(self._slice, task.range, options, wanted, self._aborted())
+        self._feed = feed(task.range, options, wanted, self._aborted(), self._slice.is_compacted)
 
     def columns(self) -> Iterator[Columns]:
         """All records of the range, in order.
@@ -296,20 +296,11 @@ class LogFiles:
             )
 
     def _explain(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
-        """The error with the place of the damage; an ``OptionError`` if an option gave the offset, which is
-        likely no message boundary (0.7)."""
-        task, shown = self._task, self._files.shown(path)
-        at_start = self._feed.offset == task.range.start_offset
-        for option, offset, suspect in (
-            (task.start_option, task.range.start_offset, at_start),
-            (task.stop_option, task.range.stop_offset, isinstance(error, MessageCrossesStop)),
-        ):
-            if option is not None and suspect:
-                return OptionError(
-                    f"option {option}: {offset} is not a message boundary of {task.range.topic_partition} in "
-                    f"{shown}: {error}"
-                )
-        located = error.locate(f"{task.range.topic_partition} in {shown}")
+        """The error with the place of the damage; an ``OptionError`` if an option gave the offset (0.7)."""
+        shown = self._files.shown(path)
+        if (wrong := self._task.wrong_option(error, self._feed.offset)) is not None:
+            return OptionError(f"{wrong} in {shown}: {error}")
+        located = error.locate(f"{self._task.range.topic_partition} in {shown}")
         if isinstance(error, ShorterFileError):
             return located  # badRecords does not help there
         return advise_bad_records(located, self._options, "the file is damaged there")
@@ -372,28 +363,16 @@ class LogFeed(Protocol):
         """Continue at an offset: the bytes before it are gone."""
 
 
-def _messages(
-    _files: LogSlice,
-    range: OffsetRange,
-    options: FetchOptions,
-    wanted: Container[str],
-    _aborted: Sequence[AbortedTransaction],
-) -> LogFeed:
+def _messages(*args: Any) -> LogFeed:
     from .v07 import MessageFeed
 
-    return MessageFeed(range, options, wanted)
+    return MessageFeed(*args)
 
 
-def _batches(
-    files: LogSlice,
-    range: OffsetRange,
-    options: FetchOptions,
-    wanted: Container[str],
-    aborted: Sequence[AbortedTransaction],
-) -> LogFeed:
+def _batches(*args: Any) -> LogFeed:
     from .modern.batch_feed import BatchFeed
 
-    return BatchFeed(range, options, wanted, aborted, files.is_compacted)
+    return BatchFeed(*args)
 
 
 #: Decoders of the bytes of a log, by its generation.

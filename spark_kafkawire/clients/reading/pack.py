@@ -116,7 +116,10 @@ class Pack:
                 moved = self._failed(fetcher, error) or moved
             else:
                 self._attempts.note_progress()
-                self._note_served(fetcher)
+                if fetcher.is_done:
+                    fetcher.finish()
+                else:
+                    self._waiting.append(fetcher)
         self._waiting.extendleft(reversed(passed_over))
         if moved is not None:
             self._attempts.failed(moved)
@@ -189,12 +192,6 @@ class Pack:
         # Its frames would keep the response in memory.
         self._alone.append((fetcher, error.with_traceback(None)))
         return None
-
-    def _note_served(self, fetcher: Fetcher) -> None:
-        if fetcher.is_done:
-            fetcher.finish()
-        else:
-            self._waiting.append(fetcher)
 
 
 class Packing(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
+from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, KafkaWireError
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import PartitionerCheck
 from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
@@ -67,6 +67,17 @@ class FetchTask:
     # See ``Broker``.
     def __reduce__(self) -> tuple[type[FetchTask], tuple[object, ...]]:
         return FetchTask, _fields_of(self)
+
+    def wrong_option(self, error: KafkaWireError, offset: int) -> str | None:
+        """What is wrong with an option, by an error of the read at ``offset``: the option gave an end of the
+        range that is likely no message boundary. None if no option did."""
+        for option, end, is_suspect in (
+            (self.start_option, self.range.start_offset, offset == self.range.start_offset),
+            (self.stop_option, self.range.stop_offset, isinstance(error, MessageCrossesStop)),
+        ):
+            if option is not None and is_suspect:
+                return f"option {option}: {end} is not a message boundary of {self.range.topic_partition}"
+        return None
 
 
 _fields_of: Final = attrgetter(*(field.name for field in fields(FetchTask)))

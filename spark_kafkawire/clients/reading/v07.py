@@ -177,7 +177,7 @@ class V07Reader:
 
     def _whole(self, data: bytes, part: Whole, offset: int) -> Iterator[Columns]:
         """The rows of sound messages; one that cannot be decoded is fetched again."""
-        limits, pos = self._limits, part.pos
+        limits, pos = self._stitcher.limits, part.pos
         while pos < part.stop:
             try:
                 decoded = decode(memoryview(data)[pos : part.stop], offset + pos, limits, values=self._values)
@@ -221,13 +221,8 @@ class V07Reader:
             action=Action.DATA_LOSS,
         )
 
-    @property
-    def _limits(self) -> DecodeLimits:
-        return DecodeLimits(decompressed_bytes_max=self._options.decompressed_bytes_max)
-
     def _stitcher_from(self, start_offset: int) -> Stitcher:
-        rest = OffsetRange(self._range.topic_partition, start_offset, self._range.stop_offset)
-        return Stitcher(rest, self._options.message_bytes_max, self._limits, values=self._values)
+        return Stitcher(start_offset, self._range.stop_offset, self._options, values=self._values)
 
 
 T = TypeVar("T")
@@ -310,12 +305,12 @@ class Stitcher:
     """Decoder of one range. ``offset`` is the log offset of the first byte that is not decoded."""
 
     def __init__(
-        self, offset_range: OffsetRange, message_bytes_max: int, limits: DecodeLimits, *, values: bool = True
+        self, start_offset: int, stop_offset: int, options: FetchOptions, *, values: bool = True
     ) -> None:
-        self.offset = offset_range.start_offset
-        self._stop_offset = offset_range.stop_offset
-        self._message_bytes_max = message_bytes_max
-        self._limits = limits
+        self.offset = start_offset
+        self._stop_offset = stop_offset
+        self._message_bytes_max = options.message_bytes_max
+        self.limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
         self._values = values
         self._tail = bytearray()
         self._buffers = Buffers()
@@ -353,9 +348,7 @@ class Stitcher:
         """Yield the columns of all whole messages. Returns their size, bytes."""
         view, pos = memoryview(chunk), 0
         while pos < len(view):
-            decoded = decode(
-                view[pos:], self.offset, self._limits, values=self._values, buffers=self._buffers
-            )
+            decoded = decode(view[pos:], self.offset, self.limits, values=self._values, buffers=self._buffers)
             pos += decoded.size
             self.offset += decoded.size
             if decoded.columns.count:
@@ -421,7 +414,9 @@ class MessageFeed:
     #: A log of 0.7 has none: ``begin`` raises an error.
     gaps: Sequence[tuple[int, int]] = ()
 
-    def __init__(self, offset_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
+    def __init__(
+        self, offset_range: OffsetRange, options: FetchOptions, wanted: Container[str], *_of_batches: object
+    ) -> None:
         self._range = offset_range
         self._options = options
         self._values = "value" in wanted
@@ -489,7 +484,7 @@ class MessageFeed:
         view = memoryview(data)[part.pos : part.stop][: self._range.stop_offset - start_offset]
         while pos < len(view):
             try:
-                decoded = decode(view[pos:], start_offset + pos, self._limits, values=self._values)
+                decoded = decode(view[pos:], start_offset + pos, self._stitcher.limits, values=self._values)
             except CorruptDataError as error:
                 at = start_offset + pos if error.offset is None else error.offset
                 self.skip(start_offset + pos)
@@ -517,9 +512,4 @@ class MessageFeed:
         self._stitcher = self._stitcher_from(offset)
 
     def _stitcher_from(self, start_offset: int) -> Stitcher:
-        rest = OffsetRange(self._range.topic_partition, start_offset, self._range.stop_offset)
-        return Stitcher(rest, self._options.message_bytes_max, self._limits, values=self._values)
-
-    @property
-    def _limits(self) -> DecodeLimits:
-        return DecodeLimits(decompressed_bytes_max=self._options.decompressed_bytes_max)
+        return Stitcher(start_offset, self._range.stop_offset, self._options, values=self._values)

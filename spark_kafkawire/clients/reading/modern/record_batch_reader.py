@@ -38,7 +38,6 @@ from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.fetch import (
-    AbortedTransaction,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -51,7 +50,7 @@ from spark_kafkawire.protocol.primitives import Buffer, read_int32
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.decoding import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.damage import Undecodable, Walk, Whole
+from spark_kafkawire.records.damage import Walk, Whole
 from spark_kafkawire.records.damaged_batches import OFFSET_MAX, index_of, walk_batches
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import (
@@ -94,11 +93,6 @@ class _Fetched:
     is_committed: bool
     is_of_follower: bool = False
 
-    @property
-    def aborted(self) -> Sequence[AbortedTransaction]:
-        """The aborted transactions that the response names."""
-        return (self.response.aborted_transactions or ()) if self.is_committed else ()
-
 
 class RecordBatchReader:
     """``PartitionReader`` for offsets that count records."""
@@ -120,7 +114,6 @@ class RecordBatchReader:
         self._fetched: _Fetched | None = None
         self._empty_count = 0
         self._transactions = self._no_transactions()
-        self._range = offset_range
         self._damaged = DamagedRecords(offset_range, options)
         #: Batches with a right checksum that could not be decoded.
         self._undecodable: dict[tuple[int, int], str] = {}
@@ -237,7 +230,7 @@ class RecordBatchReader:
             fetched.start_offset,
             self._stop_offset,
             wanted=self._wanted,
-            aborted=fetched.aborted,
+            aborted=(fetched.response.aborted_transactions or ()) if fetched.is_committed else (),
             transactions=self._transactions,
             limits=self._limits,
             buffers=self._buffers,
@@ -269,7 +262,7 @@ class RecordBatchReader:
         is_whole = 0 < len(result.records or b"") <= self._unproven_size
         walk = self._walk(result, self.next_offset, is_cut=is_whole or isinstance(cause, LimitError))
         if self._damaged.is_error and isinstance(cause, CorruptDataError):
-            raise first_place(cause, walk, self._place(self.next_offset))
+            raise first_place(cause, walk, f"the response to the fetch at offset {self.next_offset}")
         if cause is not None and (self._damaged.is_error or walk.first is None):
             raise cause
         if not result.records:
@@ -283,25 +276,54 @@ class RecordBatchReader:
             self._damaged.confirm(DamagedBytes.of(item, result.records) for item in walk.damages)
         if walk.parts:
             is_committed = response.request.isolation_level == READ_COMMITTED
-            use = examine_walk(walk, result, self._range, self.next_offset, is_committed)
-            parts = use.parts if pending is None else (pending, *use.parts)
-            self._fetched = _Fetched(self.next_offset, result, parts, is_committed)
-            self._pending, self._unproven_size = None, 0
-            self.next_offset, self.gaps = use.next_offset, use.gaps
-            self._empty_count = 0
+            self._take_walk(walk, result, is_committed, [] if pending is None else [pending])
         elif walk.rest is not None:
             self._seek_proof(DamagedBytes.of(walk.rest, result.records), len(result.records))
         elif cause is None:
             raise self._empty_fetch(response.body, result)
 
+    def _take_walk(
+        self,
+        walk: Walk,
+        result: FetchPartitionResponse,
+        is_committed: bool,
+        parts: list[BatchIndex | DamagedBytes],
+    ) -> None:
+        """Accept the parts of a walk over a response, after ``parts``.
+
+        In a read of committed records they end at the first damage: it may hold the marker that ends a
+        transaction, so the next fetch asks which transactions after it are aborted. Raises ``Contradiction``
+        as ``confirm_batches``.
+        """
+        buf: Buffer = result.records or b""
+        spans, offset = [], self.next_offset
+        for part in walk.parts:
+            if isinstance(part, Whole):
+                index, gaps = confirm_batches(
+                    index_of(buf, part), result, offset, self._stop_offset, is_committed
+                )
+                parts.append(index)
+                spans += [] if gaps is None else [gaps.spans]
+                offset = max(offset, index.next_offset or offset)
+                continue
+            parts.append(DamagedBytes.of(part, buf))
+            offset = part.stop_offset
+            if is_committed:
+                break
+        self._fetched = _Fetched(self.next_offset, result, parts, is_committed)
+        self.gaps = Gaps(self.next_offset, offset, np.concatenate(spans)) if spans else None
+        self._pending, self._unproven_size = None, 0
+        self.next_offset, self._empty_count = offset, 0
+
     def _walk(self, result: FetchPartitionResponse, offset: int, *, is_cut: bool = False) -> Walk:
         """The walk over a response. With ``is_cut`` a larger fetch brings no more: a cut batch cannot be."""
-        return walk_of(
-            result,
+        buf, end = result.records or b"", log_end(result, self._options.isolation_level == READ_COMMITTED)
+        return walk_batches(
+            buf,
             offset,
-            self._limits,
-            size_max=len(result.records or b"") if is_cut else self._options.message_bytes_max,
-            is_committed=self._options.isolation_level == READ_COMMITTED,
+            end if end >= 0 else OFFSET_MAX,
+            size_max=len(buf) if is_cut else self._options.message_bytes_max,
+            limits=self._limits,
             undecodable=self._undecodable,
         )
 
@@ -312,7 +334,7 @@ class RecordBatchReader:
         fetched again."""
         walk = self._walk(fetched.response, fetched.start_offset)
         if self._damaged.is_error:
-            return first_place(error, walk, self._place(fetched.start_offset))
+            return first_place(error, walk, f"the response to the fetch at offset {fetched.start_offset}")
         if error.pos is not None and walk.first is None:
             row = index.column(POS).tolist().index(error.pos)
             kind = int(index.table[row, BASE_OFFSET]), int(index.table[row, CRC])
@@ -350,9 +372,6 @@ class RecordBatchReader:
         if not isinstance(first, Whole) or first.start_offset != self.next_offset:
             raise unproven(self._pending.damage)
         return self._pending
-
-    def _place(self, offset: int) -> str:
-        return f"the response to the fetch at offset {offset}"
 
     def _no_transactions(self) -> AbortedTransactions | None:
         return AbortedTransactions() if self._options.isolation_level == READ_COMMITTED else None
@@ -400,15 +419,8 @@ class RecordBatchReader:
                 # Transient if a broker could not read its tiered storage. Java's consumer retries too.
                 error.action = Action.BACK_OFF
             raise error
-        if (
-            not result and response.throttle_time_ms
-        ):  # the response of a throttling broker from 2.0 on (KIP-219)
-            throttle_s = response.throttle_time_ms / 1000
-            raise EmptyFetch(
-                f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
-                "up; raise it, or retries",
-                is_throttled=True,
-            )
+        if not result and response.throttle_time_ms:
+            raise _throttled(response)
         return result[0]
 
     def _fetch_more(self, index: BatchIndex) -> None:
@@ -461,6 +473,15 @@ class RecordBatchReader:
         )
 
 
+def _throttled(response: FetchResponse) -> EmptyFetch:
+    """The error for the response of a throttling broker from 2.0 on (KIP-219)."""
+    return EmptyFetch(
+        f"Fetch: the broker throttles this client for another {response.throttle_time_ms / 1000:g} s: its "
+        "quota is used up; raise it, or retries",
+        is_throttled=True,
+    )
+
+
 def _is_cut(buf: Buffer) -> bool:
     """True if the buffer is the begin of one batch, by the size of that."""
     if not len(buf):
@@ -486,7 +507,12 @@ def confirm_batches(
     if count < index.count:
         brings_any = count > 0 and nexts[count - 1] > offset
         if is_gap[count] and not brings_any:
-            raise _contradiction(int(bases[count]), int(nexts[count]), end, offset)
+            bound = f"the log ends at offset {end}" if end >= 0 else "the end of the log is not known"
+            raise Contradiction(
+                f"Fetch returned nothing at offset {offset}, but a batch of offsets {bases[count]} to "
+                f"{nexts[count] - 1}, and by the same response {bound}; {COMPARE_LOGS}",
+                offset,
+            )
         index = replace(index, table=index.table[:count])
     if index.count and found.log_start_offset > offset >= firsts[0]:
         raise Contradiction(
@@ -520,78 +546,6 @@ def _firsts(index: BatchIndex, offset: int) -> tuple[Int64s, Int64s]:
     return np.where(is_opaque, expected, index.column(BASE_OFFSET)), expected
 
 
-def _contradiction(base_offset: int, next_offset: int, end: int, offset: int) -> Contradiction:
-    bound = f"the log ends at offset {end}" if end >= 0 else "the end of the log is not known"
-    return Contradiction(
-        f"Fetch returned nothing at offset {offset}, but a batch of offsets {base_offset} to "
-        f"{next_offset - 1}, and by the same response {bound}; {COMPARE_LOGS}",
-        offset,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """The parts of a response in order, and the offset after them. ``gaps`` are those without damage."""
-
-    parts: tuple[BatchIndex | DamagedBytes, ...]
-    next_offset: int
-    gaps: Gaps | None
-
-
-def walk_of(
-    found: FetchPartitionResponse,
-    offset: int,
-    limits: DecodeLimits,
-    *,
-    size_max: int,
-    is_committed: bool,
-    undecodable: Undecodable,
-) -> Walk:
-    """The walk over the response to a fetch at ``offset``."""
-    end = log_end(found, is_committed)
-    return walk_batches(
-        found.records or b"",
-        offset,
-        end if end >= 0 else OFFSET_MAX,
-        size_max=size_max,
-        limits=limits,
-        undecodable=undecodable,
-    )
-
-
-def examine_walk(
-    walk: Walk, found: FetchPartitionResponse, offset_range: OffsetRange, offset: int, is_committed: bool
-) -> Examined:
-    """The parts of a walk over the response to a fetch at ``offset``.
-
-    In a read of committed records the parts end at the first damage: it may hold the marker that ends a
-    transaction, so the next fetch asks which transactions after it are aborted. Raises ``Contradiction``
-    as ``agreement.confirm_batches``.
-    """
-    buf: Buffer = found.records or b""
-    parts: list[BatchIndex | DamagedBytes] = []
-    spans, next_offset = [], offset
-    for part in walk.parts:
-        if isinstance(part, Whole):
-            index, gaps = confirm_batches(
-                index_of(buf, part), found, next_offset, offset_range.stop_offset, is_committed
-            )
-            parts.append(index)
-            spans += [] if gaps is None else [gaps.spans]
-            next_offset = max(next_offset, index.next_offset or next_offset)
-            continue
-        parts.append(DamagedBytes.of(part, buf))
-        next_offset = part.stop_offset
-        if is_committed:
-            break
-    gaps = Gaps(offset, next_offset, np.concatenate(spans)) if spans else None
-    return Examined(tuple(parts), next_offset, gaps)
-
-
-#: Sum of the limits of all partitions in one request, bytes. Brokers before Fetch version 3 have no other
-#: limit of a response.
-_LIMITS_BYTES_MAX: Final = 64 << 20
-
 #: A partition in a request or response: name or id of the topic, and index.
 _Key = tuple[str | UUID, int]
 
@@ -599,7 +553,9 @@ _Key = tuple[str | UUID, int]
 class PackedFetches:
     """``Packing`` of Fetch."""
 
-    bytes_max = _LIMITS_BYTES_MAX
+    #: Sum of the limits of all partitions in one request. Brokers before Fetch version 3 have no other limit
+    #: of a response.
+    bytes_max = 64 << 20
 
     def __init__(self, options: FetchOptions) -> None:
         self._options = options
@@ -630,11 +586,7 @@ class PackedFetches:
     def parts(self, response: Response, requests: Sequence[FetchRequest]) -> list[Response | None]:
         body: FetchResponse = response.body
         if not body.responses and not body.error_code:
-            throttle_s = body.throttle_time_ms / 1000
-            raise EmptyFetch(
-                f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
-                "up; raise it, or retries"
-            )
+            raise _throttled(body)
         # By name or by id, as the version has it: the other one is the same for all topics.
         result: dict[_Key, FetchPartitionResponse] = {
             (topic.topic or topic.topic_id, partition.partition_index): partition
@@ -644,7 +596,7 @@ class PackedFetches:
         came = sum(len(partition.records or b"") for partition in result.values())
         parts: list[Response | None] = []
         for request in requests:
-            own = result.get(_key(request)) or result.get(_key_by_id(request))
+            own = result.get(_key(request)) or result.get(_key(request, by_id=True))
             if own is not None and parts and came and not (own.records or own.error_code):
                 self._raise_limit(request, came)
                 parts.append(None)
@@ -663,11 +615,6 @@ class PackedFetches:
             self._raised[_key(request)] = min(2 * limit, self._options.fetch_bytes)
 
 
-def _key(request: FetchRequest) -> _Key:
+def _key(request: FetchRequest, *, by_id: bool = False) -> _Key:
     [topic] = request.topics
-    return topic.topic, topic.partitions[0].partition
-
-
-def _key_by_id(request: FetchRequest) -> _Key:
-    [topic] = request.topics
-    return topic.topic_id, topic.partitions[0].partition
+    return topic.topic_id if by_id else topic.topic, topic.partitions[0].partition

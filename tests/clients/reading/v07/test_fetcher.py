@@ -39,7 +39,6 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.options import BadRecords, Discovery, FetchOptions, NetOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
-from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.message_set.trees import column_rows
 from tests.support.settings import net_07, settings_07
@@ -564,9 +563,7 @@ BASE = 1000
 
 
 def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
-    return Stitcher(
-        OffsetRange(TopicPartition("t", 0, 0), BASE, BASE + size), message_bytes_max, DecodeLimits()
-    )
+    return Stitcher(BASE, BASE + size, FetchOptions(message_bytes_max=message_bytes_max))
 
 
 def stitched(stitcher: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:

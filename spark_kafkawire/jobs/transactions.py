@@ -306,7 +306,8 @@ def finish(options: WriteOptions, plan: FinishPlan) -> dict[str, list[str]]:
     if plan.commit or plan.abort:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
-        committed = [item.id for item in committer.earlier.open] if committer.earlier else []
+        earlier = committer.driver.earlier
+        committed = [item.id for item in earlier.open] if earlier else []
     ends = plan.ends(committed)
     result = _without_ending(options, plan.name)
     ended = {*ends["committed"], *ends["aborted"]}

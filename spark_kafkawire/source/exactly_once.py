@@ -11,7 +11,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ..clients.writing.modern import ModernWritePartitions
-from ..clients.writing.modern.transactional.driver import WriteCommitter, WriteSummary, open_transactions
+from ..clients.writing.modern.transactional.driver import WriteCommitter, WriteSummary
 from ..clients.writing.modern.transactional.task import AttemptSender, TaskTransaction
 from ..clients.writing.modern.transactional.write_state import BatchId, attempt_id, task_group
 from ..clients.writing.sender import Sender, WriteTotals
@@ -80,13 +80,14 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         prefix = self._options.transactions.prefix
         batch, attempt = self._name_attempt()
         names = attempt_id(prefix, task, attempt), task_group(prefix, task)
-        committer = self._committer
+        committer, driver = self._committer, self._committer.driver
+        assert driver.transaction is not None
         transaction = TaskTransaction(
             *names,
             batch,
-            committer.driver_transaction,
-            committer.may_be_committed(batch),
-            serial=committer.next_serial,
+            driver.transaction,
+            driver.may_be_committed(batch),
+            serial=driver.next_serial,
         )
         assert isinstance(self._targets, ModernWritePartitions)
         servers, topic_ids = self._options.discovery.bootstrap_servers, self._targets.topic_ids
@@ -154,7 +155,7 @@ def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId
     """The write that the driver decides about, from the messages of its tasks; ``batch`` is None for
     streams."""
     done = _keep_finished(messages)
-    open_ = open_transactions([item.transaction for item in done])
+    open_ = tuple(sorted(item.transaction for item in done if item.transaction is not None))
     topics = {topic for item in done for topic in item.topics}
     busy = sum(1 for item in done if item.row_count)
     return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, tuple(sorted(topics)))

@@ -39,6 +39,8 @@ _PLAIN, _ZLIB = 0, 5
 #: Headers that name the schema of a value and of a key.
 VALUE_HEADER: Final = "__value_schema_id"
 KEY_HEADER: Final = "__key_schema_id"
+#: The same by the column of the messages.
+SCHEMA_HEADERS: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 #: Bytes to which all compressed messages of one column may decompress together.
 DECOMPRESSED_MAX: Final = 256 << 20
 #: Bytes of a compressed message that are taken at once, and bytes that come out at once. A message with more

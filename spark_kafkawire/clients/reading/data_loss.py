@@ -193,7 +193,16 @@ def reason_against_compaction(
 
 
 #: Most gaps that a warning lists.
-_LISTED_MAX: Final = 5
+GAPS_LISTED_MAX: Final = 5
+
+
+def warn_of_gaps(place: str, count: int, listed: str, reason: str) -> None:
+    """Warn about gaps that miss ``count`` offsets, and that compaction does not explain."""
+    LOG.warning(
+        "%s: the log has gaps, %d of its offsets are missing: %s; %s. If the topic was not compacted before, "
+        "records are lost",
+        *(place, count, listed, reason),
+    )
 
 
 class GapWatch:
@@ -224,16 +233,8 @@ class GapWatch:
         if not self._gap_count:
             return
         more = self._gap_count - len(self._listed)
-        LOG.warning(
-            "%s on %s: the log has gaps, %d of its offsets are missing: %s%s; %s. If the topic was not "
-            "compacted before, records are lost",
-            self._range,
-            broker,
-            self._offset_count,
-            ", ".join(self._listed),
-            f" and {more} more" if more else "",
-            self._reason,
-        )
+        listed = ", ".join(self._listed) + (f" and {more} more" if more else "")
+        warn_of_gaps(f"{self._range} on {broker}", self._offset_count, listed, self._reason or "")
 
     def _check_end(self, gaps: Gaps) -> None:
         """Check that the batches after the range exist, which proves that the end of the range is empty: the
@@ -273,5 +274,5 @@ class GapWatch:
     def _count(self, gaps: Gaps) -> None:
         self._gap_count += len(gaps.spans)
         self._offset_count += int((gaps.spans[:, 1] - gaps.spans[:, 0]).sum())
-        listed = gaps.spans[: _LISTED_MAX - len(self._listed)].tolist()
+        listed = gaps.spans[: GAPS_LISTED_MAX - len(self._listed)].tolist()
         self._listed += [f"[{start}, {stop})" for start, stop in listed]

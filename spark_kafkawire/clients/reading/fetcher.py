@@ -184,7 +184,7 @@ class Fetcher:
             client.send(request)
         self._reader.receive(client.receive())
         self._check_gaps()
-        if self._connection.is_current:
+        if (near := self._connection.near) is None or not near.is_over:
             for request in self._reader.requests(leader):
                 client.send(request)
 
@@ -250,7 +250,10 @@ class Fetcher:
                 if reason is not None:
                     failure = error.advise(reason)
                 elif self._suspect == suspect:
-                    self._skip_compacted(place)
+                    LOG.warning(
+                        "%s: compaction removed all records up to offset %d", place, self._stop_offset
+                    )
+                    self._reader.restart(self._stop_offset)
                     return
                 else:
                     # Ask the current leader once more, on another connection.
@@ -309,11 +312,6 @@ class Fetcher:
         LOG.warning("%s; continuing because failOnDataLoss=false", message)
         self._reader.restart(loss.resume_offset)
 
-    def _skip_compacted(self, place: str) -> None:
-        """Continue at the end of the range: compaction removed the records before it."""
-        LOG.warning("%s: compaction removed all records up to offset %d", place, self._stop_offset)
-        self._reader.restart(self._stop_offset)
-
     def _explain(self, error: CorruptDataError | LimitError) -> KafkaWireError:
         """The error, as an ``OptionError`` if an option gave the offset."""
         if (wrong := self._wrong_option(error)) is not None:
@@ -365,11 +363,6 @@ class LeaderConnection:
         follower = self.near.follower if self.near is not None else None
         broker = self._settings.place(follower or (self.leader or self._planned).broker)
         return f"{self._partition} at offset {offset} on {broker}"
-
-    @property
-    def is_current(self) -> bool:
-        """True unless the next request may have to go to another replica."""
-        return self.near is None or not self.near.is_over
 
     def open(self) -> tuple[Client, Leader]:
         """The connection and the leader, or follower, at its other end. Raises ``TransportError``, the errors

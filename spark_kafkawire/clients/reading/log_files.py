@@ -45,10 +45,9 @@ from spark_kafkawire.records.log_index import MarkersDisagree
 from spark_kafkawire.records.record_log import COLUMNS
 
 from .damaged_records import DamagedBytes, DamagedRecords, advise_bad_records, first_place
+from .data_loss import GAPS_LISTED_MAX, warn_of_gaps
 from .task import FetchTask, UndecodablePart
 
-#: Most gaps that a warning lists.
-_LISTED_MAX: Final = 5
 #: Why the gaps of a log are no work of the log cleaner.
 _NOT_COMPACTED: Final = "by cleaner-offset-checkpoint the log cleaner has not gone over the log"
 
@@ -84,7 +83,9 @@ class LogFiles:
                 break
             path = self._slice.path(segment.name)
             try:
-                self._feed.begin(segment.base_offset, segment.next_base, self._is_last(segment))
+                # The log ended in its last segment when the read was planned.
+                is_last = self._slice.is_log_end and segment is self._slice.segments[-1]
+                self._feed.begin(segment.base_offset, segment.next_base, is_last)
                 yield from self._read_segment(segment, path)
                 self._check_gaps(segment, path)
             except (CorruptDataError, LimitError) as error:
@@ -93,7 +94,11 @@ class LogFiles:
                 self._lose(segment, path)
         self._check_end()
         self._damaged.report()
-        self._report_gaps()
+        if gaps := self._feed.gaps:
+            count = sum(stop - start for start, stop in gaps)
+            listed = list_some(gaps, GAPS_LISTED_MAX, lambda gap: f"[{gap[0]}, {gap[1]})")
+            place = f"{self._task.range} in {self._files.shown(self._slice.folder)}"
+            warn_of_gaps(place, count, listed, _NOT_COMPACTED)
 
     def _read_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
         """The rows of a segment. Where it is damaged, it is examined, and read as usual after that."""
@@ -108,7 +113,8 @@ class LogFiles:
                 raise
             except (CorruptDataError, LimitError) as error:
                 cause = error
-            damaged = self._make_damaged_segment(segment, path, index)
+            stop = OFFSET_MAX if segment.next_base is None else segment.next_base
+            damaged = DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
             if self._damaged.is_error or self._is_unproven_start(segment):
                 raise self._first_place(cause, damaged)
             yield from self._examine(damaged, cause)
@@ -142,15 +148,7 @@ class LogFiles:
                 raise ShorterFileError.of(pos, segment.size, self._feed.offset)
         self._feed.finish()
 
-    def _is_last(self, segment: SegmentSlice) -> bool:
-        """True for the segment in which the log ended when the read was planned."""
-        return self._slice.is_log_end and segment is self._slice.segments[-1]
-
     # The damaged path.
-
-    def _make_damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
-        stop = OFFSET_MAX if segment.next_base is None else segment.next_base
-        return DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
 
     def _is_unproven_start(self, segment: SegmentSlice) -> bool:
         """True if the range begins where an option says, and maybe inside of a message (0.7)."""
@@ -212,18 +210,15 @@ class LogFiles:
         data = self._files.read_entries(self._slice.path(segment.offset_index))
         index = offset_index(data, segment.base_offset)
         pos = index.position_of(start_offset)
-        if pos and not self._begins_at(path, pos):
+        # An index has no checksum: a batch with what is read next must be able to begin there.
+        if pos and not self._feed.may_begin_with(self._files.read_at(path, pos, HEADER_BYTES)):
             return 0, segment.size, none
         return pos, index.stop_position(stop_offset, segment.size), index
-
-    def _begins_at(self, path: str, pos: int) -> bool:
-        """True if a batch with what is read next may begin at a position: an index has no checksum."""
-        return self._feed.may_begin_with(self._files.read_at(path, pos, HEADER_BYTES))
 
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
         result = []
-        start_offset, stop_offset = (self._task.range.start_offset, self._task.range.stop_offset)
+        start_offset, stop_offset = self._task.range.start_offset, self._task.range.stop_offset
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:
@@ -270,19 +265,6 @@ class LogFiles:
             f"{self._files.shown(path)} {held}, and has no batch of these; {_NOT_COMPACTED}. If the topic "
             "was compacted before, or to read what is left, set failOnDataLoss=false"
         )
-
-    def _report_gaps(self) -> None:
-        gaps = self._feed.gaps
-        if gaps:
-            LOG.warning(
-                "%s in %s: the log has gaps, %d of its offsets are missing: %s; %s. If the topic was not "
-                "compacted before, records are lost",
-                self._task.range,
-                self._files.shown(self._slice.folder),
-                sum(stop - start for start, stop in gaps),
-                list_some(gaps, _LISTED_MAX, lambda gap: f"[{gap[0]}, {gap[1]})"),
-                _NOT_COMPACTED,
-            )
 
     def _check_end(self) -> None:
         """Raise ``CorruptDataError`` (fatal) if the files end before the range does."""

@@ -33,10 +33,10 @@ from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
 from spark_kafkawire.records.arrays import Int32s, Int64s
 from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, corrupt_column, project
 from spark_kafkawire.records.columns import Columns, validity_bitmap
-from spark_kafkawire.registry import RegisteredSchema, registry_of
+from spark_kafkawire.registry import registry_of
 from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
 from spark_kafkawire.values.payloads import Decoded, Fault, join_parts
-from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframe
+from spark_kafkawire.values.registry_frame import SCHEMA_HEADERS, Framed, SchemaIdSource, unframe
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -53,12 +53,13 @@ class TypedValues:
     """
 
     def __init__(self, partition: TopicPartition, task: TypedTask, schema: pa.Schema) -> None:
-        self._partition, self._schema = partition, schema
+        self._partition, self._schema, names = partition, schema, schema.names
         self._bad_records = task.options.bad_records
         self._typed = [
-            MessageDecoder(task, column, _type_in(schema, column.column))
-            for column in task.options.columns
-            if _is_decoded(column, schema.names)
+            MessageDecoder(task, item, schema.field(item.column).type if item.column in names else None)
+            for item in task.options.columns
+            if (item.column in names and item.format != "binary")
+            or (item.has_schemas and SCHEMA_IDS[item.column] in names)
         ]
         made = {name for item in self._typed for name in (item.name, SCHEMA_IDS[item.name])} | {CORRUPT}
         others = pa.schema([item for item in schema if item.name not in made])
@@ -74,20 +75,27 @@ class TypedValues:
         """
         if not self._typed and CORRUPT not in self._schema.names:
             return self._others.build(columns)
-        result = {item.name: self._decode(item, columns) for item in self._typed}
+        result: dict[str, Messages] = {}
         is_bad = np.zeros(columns.count, bool)
-        for messages in result.values():
-            is_bad |= messages.reason_of >= 0
-        if is_bad.any() and self._bad_records is BadRecords.FAIL:
-            location = self._place(columns, result, int(np.argmax(is_bad)))
-            raise CorruptDataError(f"{location}; {_TO_READ_ON}", int(columns.offset[np.argmax(is_bad)]))
+        for column in self._typed:
+            try:
+                result[column.name] = column.decode(columns)
+            except KafkaWireError as error:
+                raise error.locate(f"{self._partition}: {column.name}") from error
+            is_bad |= result[column.name].reason_of >= 0
+        if not is_bad.any():
+            return self._batch(columns, result, is_bad)
+        first = int(np.argmax(is_bad))
+        if self._bad_records is BadRecords.FAIL:
+            place = self._place(columns, result, first)
+            raise CorruptDataError(f"{place}; {_TO_READ_ON}", int(columns.offset[first]))
         batch = self._batch(columns, result, is_bad)
-        if self._bad_records is BadRecords.DROP and is_bad.any():
-            if not self._dropped:
-                self._first = self._place(columns, result, int(np.argmax(is_bad)))
-            self._dropped += int(is_bad.sum())
-            return batch.filter(pa.array(~is_bad))
-        return batch
+        if self._bad_records is not BadRecords.DROP:
+            return batch
+        if not self._dropped:
+            self._first = self._place(columns, result, first)
+        self._dropped += int(is_bad.sum())
+        return batch.filter(pa.array(~is_bad))
 
     def report(self) -> None:
         """Log the count of the records that were dropped, and the first of them."""
@@ -98,12 +106,6 @@ class TypedValues:
                 self._partition,
                 self._first,
             )
-
-    def _decode(self, column: MessageDecoder, columns: Columns) -> Messages:
-        try:
-            return column.decode(columns)
-        except KafkaWireError as error:
-            raise error.locate(f"{self._partition}: {column.name}") from error
 
     def _place(self, columns: Columns, result: Mapping[str, Messages], row: int) -> str:
         """The place of a bad record, its schema and its reason."""
@@ -119,32 +121,19 @@ class TypedValues:
 
     def _batch(self, columns: Columns, result: Mapping[str, Messages], is_bad: _Flags) -> pa.RecordBatch:
         others = self._others.build(columns)
-        arrays = []
-        for item in self._schema:
-            if item.name == CORRUPT:
-                arrays.append(
-                    project(_corrupt(columns, result, is_bad), item.type)
-                    if is_bad.any()
-                    else corrupt_column(columns, item.type)
-                )
-            elif item.name in result:
-                arrays.append(result[item.name].column)
-            elif item.name in SCHEMA_IDS.values():
-                name = next(name for name, made in SCHEMA_IDS.items() if made == item.name)
-                arrays.append(_int32s(result[name].schema_ids))
-            else:
-                arrays.append(others.column(others.schema.get_field_index(item.name)))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
-    return schema.field(name).type if name in schema.names else None
-
-
-def _is_decoded(column: ColumnFormat, names: list[str]) -> bool:
-    return (column.column in names and column.format != "binary") or (
-        column.has_schemas and SCHEMA_IDS[column.column] in names
-    )
+        arrays = dict(zip(others.schema.names, others.columns, strict=True))
+        for name, messages in result.items():
+            arrays[name] = messages.column
+            if SCHEMA_IDS[name] in self._schema.names:
+                arrays[SCHEMA_IDS[name]] = _int32s(messages.schema_ids)
+        if CORRUPT in self._schema.names:
+            kind = self._schema.field(CORRUPT).type
+            arrays[CORRUPT] = (
+                project(_corrupt(columns, result, is_bad), kind)
+                if is_bad.any()
+                else corrupt_column(columns, kind)
+            )
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
 
 
 def _corrupt(columns: Columns, result: Mapping[str, Messages], is_bad: _Flags) -> pa.StructArray:
@@ -180,7 +169,6 @@ def _int32s(numbers: Int64s) -> pa.Array:
     return pa.array(numbers.astype(np.int32), pa.int32(), mask=numbers < 0)
 
 
-_HEADERS: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 #: Decoders that a process keeps, the newest ones.
 DECODERS_MAX: Final = 1_000
 
@@ -204,11 +192,6 @@ class _SchemaKey:
     schema_id: int = -1
     guid: bytes = b""
     indexes: tuple[int, ...] | None = None
-
-    @property
-    def has_none(self) -> bool:
-        """True if the message names no schema."""
-        return self.schema_id < 0 and not self.guid
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +249,9 @@ class MessageDecoder:
         """The messages of a column, and the headers of its records. Raises as ``decode`` does."""
         if self._format is None:
             return _strings(raw)
+        with_indexes = self._format.has_indexes
         frames = unframe(
-            raw,
-            self._source,
-            headers,
-            header=_HEADERS[self.name],
-            with_indexes=self._format.has_indexes,
+            raw, self._source, headers, header=SCHEMA_HEADERS[self.name], with_indexes=with_indexes
         )
         result = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
         for fault in np.unique(frames.faults[frames.faults != Fault.NONE]).tolist():
@@ -287,7 +267,7 @@ class MessageDecoder:
         bytes may name any number of them.
         """
         is_error = self._options.bad_records is BadRecords.FAIL
-        groups = _group_by_schema(frames) if form.needs_writer else _together(frames)
+        groups = _group_by_schema(frames, form.needs_writer)
         parts: list[tuple[pa.Array, Int64s]] = []
         for rows, key in groups:
             decoding = self._decoding(form, key)
@@ -324,10 +304,16 @@ class MessageDecoder:
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parsed(self._fixed)
         arguments = () if key.indexes is None else (key.indexes,)
-        if key.has_none:
+        if key.schema_id < 0 and not key.guid:
             writer = reader if form.needs_writer else None
             return _Decoding(form.decoder(writer, reader, self._type, *arguments))
-        registered = self._find_registered(key)
+        assert self._options.registry is not None
+        registry = registry_of(self._options.registry)
+        registered = (
+            registry.schema_of_guid(key.guid)
+            if key.guid
+            else registry.schema(key.schema_id, self._column.subject)
+        )
         schema_id = key.schema_id if key.schema_id >= 0 else registered.id
         if registered.format != form.registered_as:
             return _unresolvable(schema_id, f"it is {registered.format}, and not {form.registered_as}")
@@ -340,13 +326,6 @@ class MessageDecoder:
             return _Decoding(form.decoder(writer, reader, self._type, *arguments), schema_id)
         except OptionError as error:
             return _unresolvable(schema_id, str(error))
-
-    def _find_registered(self, key: _SchemaKey) -> RegisteredSchema:
-        assert self._options.registry is not None
-        registry = registry_of(self._options.registry)
-        if key.guid:
-            return registry.schema_of_guid(key.guid)
-        return registry.schema(key.schema_id, self._column.subject)
 
     def _check_evolution(self, form: Format, writer: Schema, reader: Schema | None, schema_id: int) -> None:
         """Raise ``OptionError`` (fatal) if the query is to end because a later schema has a new field."""
@@ -368,18 +347,15 @@ def _unresolvable(schema_id: int, problem: str) -> _Decoding:
     return _Decoding(None, schema_id, f"{Fault.UNRESOLVABLE_SCHEMA.reason}: {problem}")
 
 
-def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
-    """The rows of all messages, which are decoded without the schemas of their writers."""
-    rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
-    return [(rows, _SchemaKey())] if len(rows) else []
-
-
-def _group_by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
-    """The rows of the messages of each schema, in the order of their first rows. Tombstones, and messages
-    without a schema id, are in none."""
+def _group_by_schema(frames: Framed, needs_writer: bool) -> list[tuple[Int64s, _SchemaKey]]:
+    """The rows of the messages of each schema, in the order of their first rows; of all messages in one if
+    they are decoded without the schemas of their writers. Tombstones, and messages without a schema id, are
+    in none."""
     rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
     if not len(rows):
         return []
+    if not needs_writer:
+        return [(rows, _SchemaKey())]
     # GUIDs are numbered below all ids.
     schemas = np.where(frames.guid_of >= 0, -2 - frames.guid_of, frames.ids)[rows]
     kinds = schemas * (len(frames.indexes) + 1) + frames.indexes_of[rows]

@@ -275,7 +275,14 @@ class Partitioner:
         keyed = self._strategy.keyed(rows.keys, rows.count)
         if keyed is None:
             return named
-        picked = np.where(keyed, self._choose_by_key(topics, topic_codes, rows.keys), _UNNAMED)
+        # Each key selects the partition at the remainder of its hash in the list of its topic.
+        assert self._strategy.hashes is not None
+        keys = pa.nulls(rows.count, pa.binary()) if rows.keys is None else rows.keys
+        lists = [self._selectable[topic] for topic in topics]
+        counts = np.array([len(selectable) for selectable in lists], np.int64)
+        starts = np.cumsum(counts) - counts
+        places = starts[topic_codes] + self._strategy.hashes(keys) % counts[topic_codes]
+        picked = np.where(keyed, np.concatenate(lists)[places], _UNNAMED)
         return picked if named is None else np.where(named == _UNNAMED, picked, named)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
@@ -329,29 +336,13 @@ class Partitioner:
             rows, codes = rows[order], codes[order]
         stops = np.searchsorted(codes, np.arange(len(topics)), side="right").tolist()
         for topic, start, stop in zip(topics, [0, *stops], stops, strict=False):
-            own = rows[start:stop]
+            own, begin = rows[start:stop], 0
             if sizes is None:
                 ids[own] = self._sticky[topic].one_by_one(len(own))
-                continue
-            if not len(own):
-                continue
-            begin = 0
-            for partition, end in self._sticky_of(topic).runs(sizes[own]):
-                ids[own[begin:end]] = partition
-                begin = end
-
-    def _choose_by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
-        assert self._strategy.hashes is not None
-        if keys is None:
-            keys = pa.nulls(len(topic_codes), pa.binary())
-        return self._pick(topics, topic_codes, self._strategy.hashes(keys))
-
-    def _pick(self, topics: list[str], topic_codes: Ids, numbers: Ids) -> Ids:
-        """Pick for each number the partition at its remainder in the list of its topic."""
-        lists = [self._selectable[topic] for topic in topics]
-        counts = np.array([len(selectable) for selectable in lists], np.int64)
-        starts = np.cumsum(counts) - counts
-        return np.concatenate(lists)[starts[topic_codes] + numbers % counts[topic_codes]]
+            elif len(own):
+                for partition, end in self._sticky_of(topic).runs(sizes[own]):
+                    ids[own[begin:end]] = partition
+                    begin = end
 
     def _choose_by_name(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids:
         """Choose for each row the partition that its columns name, or ``_UNNAMED``."""
@@ -374,20 +365,17 @@ class Partitioner:
         """Partition of that broker and number; if one of them is None, another one for each batch."""
         if broker is None and partition is None:
             return None
-        key = topic, broker, partition
-        if key not in self._fitting:
-            fitting = self._find(topic, broker, partition)
-            self._fitting[key] = itertools.cycle(self._draw.sample(fitting, len(fitting)))
-        return next(self._fitting[key], None)
-
-    def _find(self, topic: str, broker: int | None, partition: int | None) -> list[TopicPartition]:
         if topic not in self._addressable:
             self._addressable[topic] = self._partitions.addressable(topic)
-        return [
-            tp
-            for tp in self._addressable[topic]
-            if broker in (None, tp.broker) and partition in (None, tp.partition)
-        ]
+        key = topic, broker, partition
+        if key not in self._fitting:
+            fitting = [
+                tp
+                for tp in self._addressable[topic]
+                if broker in (None, tp.broker) and partition in (None, tp.partition)
+            ]
+            self._fitting[key] = itertools.cycle(self._draw.sample(fitting, len(fitting)))
+        return next(self._fitting[key], None)
 
     def _unknown(self, row: int, topic: str, broker: int | None, partition: int | None) -> RowError:
         partitions = self._addressable[topic]

@@ -3,13 +3,16 @@ totals travel to the driver."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spark_kafkawire.model import TopicPartition
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from spark_kafkawire.records.rows import Records
 
 
@@ -91,7 +94,7 @@ def _bits(numbers: Sequence[int]) -> int:
     return int.from_bytes(bits, "little")
 
 
-class Sender(Protocol):
+class Sender(ABC):
     """Sends records to partitions; the order of records within a partition is kept.
 
     with partitions.sender(options) as sender:
@@ -99,23 +102,29 @@ class Sender(Protocol):
         receipts = sender.finish()
     """
 
+    @abstractmethod
     def add(self, partition: TopicPartition, records: Records) -> None:
         """Buffer the records of a partition, and send what fills a request.
 
         Raises ``RowError``, ``DeliveryError``, and errors of connections to brokers (all fatal).
         """
 
-    def queue_capacity(self, partitions: Sequence[TopicPartition]) -> Sequence[int] | None:
+    def queue_capacity(self, partitions: Sequence[TopicPartition]) -> Sequence[int] | None:  # noqa: ARG002
         """Bytes that each partition's broker accepts now without a wait, 0 or more; None if all are equal, or
         if the speed of brokers must not count. Never fails."""
+        return None
 
+    @abstractmethod
     def finish(self) -> tuple[PartitionReceipt, ...]:
         """Send the rest, and wait for the acknowledgements that ``acks`` asks for; return receipts by
-        partition.
+        partition. Raises as ``add``."""
 
-        Raises as ``add``.
-        """
+    @abstractmethod
+    def close(self) -> None:
+        """Close or return all connections; never fails."""
 
-    def __enter__(self) -> Sender: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exc_info: object) -> None: ...
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,7 @@ import pyarrow.compute as pc
 
 from spark_kafkawire.records.columns import HEADER, HEADERS, header_lists, header_pairs
 from spark_kafkawire.values.formats import FORMATS, Encoder, FixedSchema
-from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER
-
-#: Headers that name the schema of a message, by its column.
-_HEADERS: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
+from spark_kafkawire.values.registry_frame import SCHEMA_HEADERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +50,16 @@ class TypedRows:
         """
         for item in self._encodings:
             index = batch.schema.get_field_index(item.column)
-            messages = self._encoder(item, batch.column(index).type).encode(batch.column(index))
+            key = item.column, batch.column(index).type
+            if key not in self._encoders:
+                self._encoders[key] = encoder_of(item.format, item.schema, key[1])
+            messages = self._encoders[key].encode(batch.column(index))
             if item.frame and not item.in_header:
                 messages = pc.binary_join_element_wise(pa.scalar(item.frame), messages, b"")
             batch = _with_column(batch, item.column, messages)
             if item.in_header:
-                batch = _with_header(batch, _HEADERS[item.column], item.frame, messages.is_valid())
+                batch = _with_header(batch, SCHEMA_HEADERS[item.column], item.frame, messages.is_valid())
         return batch
-
-    def _encoder(self, encoding: ColumnEncoding, arrow_type: pa.DataType) -> Encoder:
-        key = encoding.column, arrow_type
-        if key not in self._encoders:
-            self._encoders[key] = encoder_of(encoding.format, encoding.schema, arrow_type)
-        return self._encoders[key]
 
 
 def encoder_of(name: str, schema: FixedSchema, arrow_type: pa.DataType) -> Encoder:

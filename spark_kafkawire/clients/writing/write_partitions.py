@@ -24,26 +24,20 @@ class WritePartitions(Protocol):
 
     @classmethod
     def discover(cls, options: WriteOptions) -> WritePartitions:
-        """Discover the partitions of the cluster that the options name.
-
-        Raises ``DiscoveryError``, ``TransportError`` (fatal).
-        """
+        """Discover the partitions of the cluster that the options name. Raises ``DiscoveryError``,
+        ``TransportError`` (fatal)."""
 
     @staticmethod
     def plan_versions(options: WriteOptions) -> WriteOptions:
-        """Add to the options the versions that brokers serve now, which the tasks rely on.
-
-        Raises ``TransportError`` (fatal).
-        """
+        """Add to the options the versions that brokers serve now: no task may find older ones. Raises
+        ``TransportError`` (fatal) if no broker responds."""
 
     def restrict_to_topic(self, topic: str) -> WritePartitions:
         """Restrict to one topic, and look up its partitions. Raises as ``selectable``."""
 
     def selectable(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Partitions that strategies select from, in the order of their index.
-
-        Raises ``DiscoveryError`` (fatal) for a topic that does not exist and is not created.
-        """
+        """Partitions that strategies select from, in the order of their index. Raises ``DiscoveryError``
+        (fatal) for a topic that does not exist and is not created."""
 
     def available(self, topic: str) -> tuple[TopicPartition, ...]:
         """Selectable partitions that had a leader when the topic was looked up; all if none had. Raises as
@@ -60,15 +54,15 @@ class WritePartitions(Protocol):
 
 
 def _v07_type() -> type[WritePartitions]:
-    from . import v07
+    from .v07 import V07WritePartitions
 
-    return v07.V07WritePartitions
+    return V07WritePartitions
 
 
 def _modern_type() -> type[WritePartitions]:
-    from . import modern
+    from .modern import ModernWritePartitions
 
-    return modern.ModernWritePartitions
+    return ModernWritePartitions
 
 
 # Imported on demand: a process writes to brokers of one generation.

@@ -22,7 +22,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from spark_kafkawire.clients.writing.modern.producer import Producer
+from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
 from spark_kafkawire.clients.writing.modern.transactional.driver import (
     check_acls,
     timeout_ms_of,
@@ -34,15 +34,12 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     TransactionRequests,
     outcome_of,
 )
-from spark_kafkawire.clients.writing.modern.transactional.task import producer_transaction
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     OffsetAndMetadata,
+    committed_records,
     decode_metadata,
-    driver_id,
     encode_metadata,
-    newest,
 )
-from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.errors import BrokerError, DeliveryError, KafkaWireError, OptionError, quote
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
@@ -110,7 +107,7 @@ def begin(clusters: Clusters) -> Clusters:
     prefix = options.transactions.prefix
     transactions = Transactions(clusters.metadata, options.net)
     try:
-        timeout_ms = timeout_ms_of(options, transactions, driver_id(prefix))
+        timeout_ms = timeout_ms_of(options, transactions)
     except BrokerError as error:
         if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
@@ -178,15 +175,15 @@ class PartitionTransaction:
         """The mark in the note that brokers keep; None before the first piece, or after the note expired."""
         with explain_errors():
             net, target = self._clusters.write.net, self._route.target
-            texts = committed_texts(self._clusters.metadata, self._id, net, stable_in=[target])
-        record = newest(OffsetAndMetadata(*item) for item in texts)
+            records = committed_records(self._clusters.metadata, net, self._id, [target])
+        record = max(records, default=None)
         return None if record is None else decode_note(record, self._route, self._id)
 
     def producer(self) -> Producer:
         """A producer that sends messages in the transaction."""
         assert self._transaction is not None
         self._is_open = True
-        return self._clusters.member(producer_transaction(self._transactions, self._transaction))
+        return self._clusters.member(ProducerTransaction(self._transactions, self._transaction))
 
     def commit(self, mark: Mark) -> None:
         """Commit the messages and the mark after them; readers see both when this returns."""

@@ -156,14 +156,11 @@ class BatchFeed:
                 self.offset,
             )
         if not self.done and self._next_base < OFFSET_MAX:
-            self._cover_to(self._next_base)
-
-    def _cover_to(self, offset: int) -> None:
-        """Go on at the end of the segment: what no batch held is a gap, as between two batches."""
-        stop_offset = min(offset, self._range.stop_offset)
-        if stop_offset > self._covered and not self._is_compacted:
-            self.gaps.append((self._covered, stop_offset))
-        self.offset = self._covered = max(self._covered, stop_offset)
+            # What no batch of the segment held is a gap, as between two batches.
+            stop_offset = min(self._next_base, self._range.stop_offset)
+            if stop_offset > self._covered and not self._is_compacted:
+                self.gaps.append((self._covered, stop_offset))
+            self.offset = self._covered = max(self._covered, stop_offset)
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
         self._tail = b""
@@ -191,7 +188,7 @@ class BatchFeed:
             rows = [] if error.pos is None else np.flatnonzero(index.column(POS) == error.pos).tolist()
             if not rows:
                 raise
-            kind = (int(index.table[rows[0], BASE_OFFSET]), int(index.table[rows[0], CRC]))
+            kind = int(index.table[rows[0], BASE_OFFSET]), int(index.table[rows[0], CRC])
             if kind in self._undecodable:
                 raise
             self._undecodable[kind] = error.reason
@@ -211,7 +208,10 @@ class BatchFeed:
 
     def _decode(self, index: BatchIndex) -> Iterator[Columns]:
         next_offset = int(index.table[-1, NEXT_OFFSET])
-        index = self._trim(index)
+        # Without batches outside of the range, whose transactions are not known.
+        is_after = (index.column(MAGIC) == 2) & (index.column(BASE_OFFSET) >= self._range.stop_offset)
+        is_before = index.column(NEXT_OFFSET) <= self.offset
+        index = replace(index, table=index.table[~(is_before | is_after)])
         for columns in decode_batches(
             index,
             self.offset,
@@ -228,18 +228,11 @@ class BatchFeed:
             self.offset = given
         self.offset = max(self.offset, next_offset)
 
-    def _trim(self, index: BatchIndex) -> BatchIndex:
-        """The batches without those outside of the range, whose transactions are not known."""
-        is_modern = index.column(MAGIC) == 2
-        is_after = is_modern & (index.column(BASE_OFFSET) >= self._range.stop_offset)
-        is_before = index.column(NEXT_OFFSET) <= self.offset
-        return replace(index, table=index.table[~(is_before | is_after)])
-
     def _find_aborted_in(self, index: BatchIndex) -> Sequence[AbortedTransaction]:
         """The aborted transactions that a Fetch response with these batches would name."""
         if not self._aborted or not index.count:
             return ()
-        first, stop = (int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET]))
+        first, stop = int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET])
         rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))
         return [self._aborted[row] for row in rows.tolist()]
 

@@ -49,16 +49,12 @@ class NearReplica:
         self._partition = partition
         self._key = servers, rack, partition
         self._until_s = math.inf
-        self._follower = _FOLLOWERS.get(self._key)
+        #: The follower that is read from; None for the leader.
+        self.follower = _FOLLOWERS.get(self._key)
         #: True if the leader is not asked for followers, but for records.
         self.is_alone = False
-        if self._follower is not None:
-            self._choose(self._reachable(self._follower), FOLLOWED_S)
-
-    @property
-    def follower(self) -> Broker | None:
-        """The follower that is read from; None for the leader."""
-        return self._follower
+        if self.follower is not None:
+            self._choose(self._reachable(self.follower), FOLLOWED_S)
 
     @property
     def is_over(self) -> bool:
@@ -67,17 +63,17 @@ class NearReplica:
 
     def ask_again(self) -> None:
         """Ask the leader for a follower from here on."""
-        self._follower, self.is_alone, self._until_s = None, False, math.inf
+        self.follower, self.is_alone, self._until_s = None, False, math.inf
 
     def server(self, leader: Leader) -> Leader:
         """The replica to send the next request to, in place of the leader."""
-        if self._follower is not None:
-            return replace(leader, broker=self._follower, is_follower=True)
+        if self.follower is not None:
+            return replace(leader, broker=self.follower, is_follower=True)
         return leader if self.is_alone else replace(leader, rack=self._rack)
 
     def connected(self, client: Client) -> None:
         """Read from the leader alone if it is too old to name followers (before 2.4)."""
-        if self.is_alone or self._follower is not None or client.version_of(FETCH) >= RACKS_SINCE:
+        if self.is_alone or self.follower is not None or client.version_of(FETCH) >= RACKS_SINCE:
             return
         if _WITHOUT_RACKS.get(self._servers) is None:
             _WITHOUT_RACKS.keep(self._servers, True)
@@ -108,8 +104,8 @@ class NearReplica:
         """Read from the leader alone after an error of the follower."""
         LOG.info("%s: %s; reading from the leader", self._partition, error)
         _FOLLOWERS.forget(lambda key: key == self._key)
-        if isinstance(error, RequestTimedOut | ConnectFailed) and self._follower is not None:
-            _UNREACHABLE.keep((self._servers, self._follower), True, FOLLOWED_S)
+        if isinstance(error, RequestTimedOut | ConnectFailed) and self.follower is not None:
+            _UNREACHABLE.keep((self._servers, self.follower), True, FOLLOWED_S)
         self._choose(None, FOLLOWED_S)
 
     def _reachable(self, follower: Broker | None) -> Broker | None:
@@ -117,7 +113,7 @@ class NearReplica:
         return None if follower is None or _UNREACHABLE.get((self._servers, follower)) else follower
 
     def _choose(self, follower: Broker | None, seconds: float) -> None:
-        self._follower, self.is_alone = follower, follower is None
+        self.follower, self.is_alone = follower, follower is None
         self._until_s = time.monotonic() + seconds
         if follower is not None:
             FOLLOWED.add(follower)

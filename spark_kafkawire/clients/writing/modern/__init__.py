@@ -1,7 +1,6 @@
 """Writing to brokers of modern Kafka (0.8 to 4.x), and here the partitions that rows may go to.
 
-Metadata lists the partitions of topics and their leaders. ``ModernWritePartitions`` travels from the driver
-to the tasks, and creates their senders.
+Metadata lists the partitions of topics and their leaders.
 """
 
 from __future__ import annotations
@@ -84,13 +83,10 @@ class ModernWritePartitions:
 
     @classmethod
     def discover(cls, options: WriteOptions) -> ModernWritePartitions:
-        """Create an object that looks up partitions when they are needed."""
-        return cls(options)
+        return cls(options)  # partitions are looked up when they are needed
 
     @staticmethod
     def plan_versions(options: WriteOptions) -> WriteOptions:
-        """Add to the options the versions that a broker of the cluster serves now: no task may find older
-        ones. Raises ``TransportError`` if no broker responds."""
         Metadata(options.discovery.bootstrap_servers, options.net).connect()
         minimum = BROKER_VERSIONS.minimum(options.net.connection)
         return replace(options, net=options.net.adapt_to_brokers(minimum))
@@ -105,8 +101,7 @@ class ModernWritePartitions:
 
     @staticmethod
     def topic_fault(topic: str) -> str | None:
-        """Reason why brokers refuse a topic name; None if they accept it. Source:
-        Topic.detectInvalidTopic."""
+        """Reason why brokers refuse a topic name. Source: Topic.detectInvalidTopic."""
         if topic in ("", ".", ".."):
             return "the brokers refuse the names '', '.' and '..'"
         if len(topic) > TOPIC_LENGTH_MAX:
@@ -118,13 +113,13 @@ class ModernWritePartitions:
     def restrict_to_topic(self, topic: str) -> ModernWritePartitions:
         """Add the partitions of a topic. If the topic does not exist, its first row fails, and a write
         without rows succeeds, as with Spark's own connector. Raises as ``selectable``."""
+        known, missing = self._known, self._missing
         try:
-            return ModernWritePartitions(
-                self._options, {**self._known, topic: self._partitions(topic)}, self._missing
-            )
+            known = {**known, topic: self._partitions(topic)}
         except UnknownTopicError as error:
             LOG.warning("%s; only a write without rows succeeds", error)
-            return ModernWritePartitions(self._options, self._known, {**self._missing, topic: error})
+            missing = {**missing, topic: error}
+        return ModernWritePartitions(self._options, known, missing)
 
     def selectable(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic, sorted by number; keys count those without a leader, too.
@@ -137,34 +132,29 @@ class ModernWritePartitions:
         return self._partitions(topic).all
 
     def available(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Partitions that had a leader when the topic was looked up, in the rack of this process if it has
-        one and there are some; all if none had. Raises as ``selectable``."""
+        """As in ``WritePartitions``, and in the rack of this process if it has one and there are some."""
         partitions = self._partitions(topic)
+        led = partitions.available or partitions.all
         if self._options.delivery.rack is None:
-            return partitions.available or partitions.all
+            return led
         if topic not in self._near:
             servers = self._options.discovery.bootstrap_servers
             rack = self._options.delivery.rack.found(servers, lambda: set(partitions.racks) - {""})
-            near = tuple(compress(partitions.available, (rack and item == rack for item in partitions.racks)))
-            self._near[topic] = near or partitions.available or partitions.all
+            near = compress(partitions.available, (rack and item == rack for item in partitions.racks))
+            self._near[topic] = tuple(near) or led
         return self._near[topic]
 
     def addressable(self, topic: str) -> tuple[TopicPartition, ...]:
-        """All partitions of the topic. Raises as ``selectable``."""
         return self.selectable(topic)
 
     def check(self, rows: Rows, options: WriteOptions) -> None:
-        """Refuse null topics, and records that brokers cannot store.
-
-        Raises ``RowError`` (fatal). A null value is a valid record: a tombstone.
-        """
         from .producer import check_records
 
+        # A null value is a valid record: a tombstone.
         rows.refuse_null_topics()
         check_records(rows.records, options.message_size_max)
 
     def sender(self, options: WriteOptions) -> Producer:
-        """Create the producer of one task."""
         from .producer import Producer
 
         return Producer(self._metadata, options)
@@ -175,11 +165,10 @@ class ModernWritePartitions:
         return {topic: known.topic_id for topic, known in self._known.items() if known.topic_id}
 
     def _new_metadata(self) -> Metadata:
-        net, longest_s = self._options.net, self._options.delivery.metadata_timeout_s
-        retry = replace(net.retry, retry_timeout_s=min(net.retry.retry_timeout_s, longest_s))
-        servers = self._options.discovery.bootstrap_servers
-        net = replace(net, retry=retry)
-        by_brokers = not self._options.delivery.creates_topics
+        net, delivery = self._options.net, self._options.delivery
+        timeout_s = min(net.retry.retry_timeout_s, delivery.metadata_timeout_s)
+        net = replace(net, retry=replace(net.retry, retry_timeout_s=timeout_s))
+        servers, by_brokers = self._options.discovery.bootstrap_servers, not delivery.creates_topics
         return Metadata(servers, net, creates_topics=by_brokers, topic_ids=self.topic_ids)
 
     def _partitions(self, topic: str) -> KnownPartitions:
@@ -215,7 +204,8 @@ class ModernWritePartitions:
                     return partitions
                 self._metadata.forget(topic)
             except KafkaWireError as error:
-                if not _may_appear(error):
+                is_led_later = isinstance(error, BrokerError) and error.code == ErrorCode.LEADER_NOT_AVAILABLE
+                if not is_led_later and not isinstance(error, UnknownTopicError):
                     raise
                 if must_create and not is_created:
                     self._create(topic)
@@ -239,10 +229,3 @@ class ModernWritePartitions:
         replicas = delivery.topic_replicas or BROKER_DEFAULT
         create_topics(self._metadata, {topic: count}, self._options.net, replicas)
         LOG.info("created the topic %s (createTopic=true), unless another writer did", quote(topic))
-
-
-def _may_appear(error: KafkaWireError) -> bool:
-    """Return whether the error may be one of a topic that is being created."""
-    return isinstance(error, UnknownTopicError) or (
-        isinstance(error, BrokerError) and error.code == ErrorCode.LEADER_NOT_AVAILABLE
-    )

@@ -13,8 +13,8 @@ Hubs closes the connection, without a response, on a request above 1,046,528 byt
 closes connections, too. The size is the reason if a broker accepts new connections, and closes each of them
 on a request that is larger than all requests with a response.
 
-A batch fails if the broker refuses it, or if its response is missing: ``ProduceErrors`` retries it, splits
-it, or fails the write. Source: Apache Kafka's Sender and TransactionManager; KIP-98, KIP-126 (splitting),
+A batch fails if the broker refuses it, or if its response is missing: a ``Verdict`` retries it, splits it, or
+fails the write. Source: Apache Kafka's Sender and TransactionManager; KIP-98, KIP-126 (splitting),
 KIP-360.
 """
 
@@ -41,7 +41,6 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.retry import Attempts
-from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -73,7 +72,7 @@ class BatchSender:
         self._options = options
         self._states = states
         self._connections = LeaderConnections(metadata, options)
-        self._produce_errors = ProduceErrors(options.net.connection)
+        self._is_throttling_logged = False
         self._queue = LeaderQueues(self._connections.known_leaders)
         self._queued_bytes = 0
         self._failures: list[BatchFailure] = []
@@ -234,7 +233,21 @@ class BatchSender:
                 self._ack(batch, answer.base_offset)
                 self._attempts.note_progress()
             else:
-                self._fail(batch, self._produce_errors.error(connection.broker, batch, answer))
+                self._fail(batch, self._refusal(connection.broker, batch, answer))
+
+    def _refusal(self, broker: Broker, batch: ProducerBatch, answer: ProducePartitionResponse) -> BrokerError:
+        """Make the error of a batch that was refused. A policy violation may be a broker that throttles: it
+        is retried until the deadline of the batch."""
+        location = f"Produce to {batch.topic_partition} on {self._options.net.connection.place(broker)}"
+        error = broker_error(answer.error_code, location, answer.reason)
+        if error.code != ErrorCode.POLICY_VIOLATION:
+            return error
+        error = error.advise(_THROTTLED)
+        error.action = Action.BACK_OFF
+        if not self._is_throttling_logged:
+            self._is_throttling_logged = True
+            LOG.warning("%s; trying again for up to %s", error, batch.deadline)
+        return error
 
     def _connection_lost(self, connection: BrokerConnection, error: KafkaWireError) -> None:
         """Fail the batches in flight on a connection: their outcome is unknown."""
@@ -292,19 +305,14 @@ class BatchSender:
                     if verdict is Verdict.RESET_PRODUCER:
                         reset.append(batch.topic_partition)
                     again.append(batch)
-        waiting = self._merge_batches(again, waiting)
+        # All of them in order, cut to the size that requests may have.
+        batches = sorted([*again, *waiting], key=attrgetter("index"))
+        waiting = [part for batch in batches for part in self.sizes.cut(batch)]
         for partition in reset:
             self._reset_producer(partition, waiting)
         self._queue.put(waiting)
         if waits := next((failure for failure in failures if failure.error.retriable), None):
             self._wait(waits.error, waits.batch.deadline)
-
-    def _merge_batches(
-        self, again: Sequence[ProducerBatch], waiting: Sequence[ProducerBatch]
-    ) -> list[ProducerBatch]:
-        """All these batches in order, cut to the size that requests may have."""
-        batches = sorted([*again, *waiting], key=attrgetter("index"))
-        return [part for batch in batches for part in self.sizes.cut(batch)]
 
     def _reset_producer(self, partition: TopicPartition, waiting: Sequence[ProducerBatch]) -> None:
         state = self._states[partition]
@@ -391,22 +399,17 @@ class LeaderQueues:
         """Put batches that have arrived into the queues of their leaders."""
         if not self._arrived:
             return
-        batches = self._take_ungrouped()
+        batches, self._arrived = self._arrived, []
+        # Leaders that were not known may be known by now.
+        if (unled := self._by_leader.pop(None, None)) is not None:
+            self._turns.remove(None)
+            batches = [*unled, *batches]
         leaders = self._leaders_of([batch.topic_partition for batch in batches])
         for batch, leader in zip(batches, leaders, strict=True):
             if (queue := self._by_leader.get(leader)) is None:
                 queue = self._by_leader[leader] = deque()
                 self._turns.append(leader)
             queue.append(batch)
-
-    def _take_ungrouped(self) -> list[ProducerBatch]:
-        """Take the batches without a known leader, which may be known by now, and then those that have
-        arrived."""
-        arrived, self._arrived = self._arrived, []
-        if (unled := self._by_leader.pop(None, None)) is None:
-            return arrived
-        self._turns.remove(None)
-        return [*unled, *arrived]
 
 
 #: Bytes of a request besides its batches and names, at most: its own length, the header, acks, timeout, the
@@ -484,23 +487,20 @@ class RequestSizes:
         self._suspect = max(self._suspect, size)
         self._closes += 1
         if self._closes >= _CLOSES_MIN:
-            self._lower(broker, size)
+            if not self._is_lowered:
+                LOG.warning(
+                    "%s closed the connection %s on Produce requests of up to %d bytes, and has answered "
+                    "none so large: sending half of that at most, and less where it closes again; set "
+                    "kafka.max.request.size (%d) and batchBytes below what it takes",
+                    *(broker, counted(self._closes, "time"), size, self._option_size),
+                )
+            self.size_max = min(self.size_max, max(size // 2, _SUSPECT_BYTES_MIN))
         largest = f"none above {self._answered} bytes" if self._answered else "none"
         return ConnectionLost(
             f"{broker} closed the connection on a Produce request of {size} bytes, and {largest} was "
             f"answered; where it closes on all so large, set kafka.max.request.size ({self._option_size}) "
             "and batchBytes below what it takes (Azure Event Hubs: 1046528)"
         )
-
-    def _lower(self, broker: Broker, size: int) -> None:
-        if not self._is_lowered:
-            LOG.warning(
-                "%s closed the connection %s on Produce requests of up to %d bytes, and has answered "
-                "none so large: sending half of that at most, and less where it closes again; set "
-                "kafka.max.request.size (%d) and batchBytes below what it takes",
-                *(broker, counted(self._closes, "time"), size, self._option_size),
-            )
-        self.size_max = min(self.size_max, max(size // 2, _SUSPECT_BYTES_MIN))
 
 
 #: Codes of a batch that is in the log; the second marks a duplicate.
@@ -553,25 +553,3 @@ class BatchFailure:
             case ErrorCode.UNKNOWN_PRODUCER_ID if not_persisted and may_reset_producer:
                 return Verdict.RESET_PRODUCER
         return Verdict.RETRY if self.error.retriable else Verdict.FAIL
-
-
-class ProduceErrors:
-    """Errors of one task's batches. Throttling is logged once."""
-
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
-        self._is_throttling_logged = False
-
-    def error(self, broker: Broker, batch: ProducerBatch, answer: ProducePartitionResponse) -> BrokerError:
-        """Make the error of a batch that was refused. A policy violation may be a broker that throttles: it
-        is retried until the deadline of the batch."""
-        location = f"Produce to {batch.topic_partition} on {self._settings.place(broker)}"
-        error = broker_error(answer.error_code, location, answer.reason)
-        if error.code != ErrorCode.POLICY_VIOLATION:
-            return error
-        error = error.advise(_THROTTLED)
-        error.action = Action.BACK_OFF
-        if not self._is_throttling_logged:
-            self._is_throttling_logged = True
-            LOG.warning("%s; trying again for up to %s", error, batch.deadline)
-        return error

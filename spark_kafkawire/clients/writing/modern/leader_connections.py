@@ -29,7 +29,7 @@ from spark_kafkawire.protocol.modern.produce import (
     ProduceResponse,
     ProduceTopic,
 )
-from spark_kafkawire.records.compression import CODECS, Codec
+from spark_kafkawire.records.compression import CODECS
 
 from .batches import ProducerBatch
 
@@ -42,17 +42,13 @@ class BrokerConnection:
     """Sends batches to a broker and pairs its responses with them. A connection that failed is abandoned."""
 
     def __init__(self, client: Client, metadata: Metadata, acks: int, timeout_ms: int) -> None:
+        self.broker = client.broker
         self._client = client
         self._metadata = metadata
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._requests: deque[Sequence[ProducerBatch]] = deque()
         self._moved_s = 0.0
-
-    @property
-    def broker(self) -> Broker:
-        """Broker at the other end."""
-        return self._client.broker
 
     @property
     def in_flight(self) -> int:
@@ -80,10 +76,6 @@ class BrokerConnection:
         """Record format of the broker."""
         version = self._client.version_of(PRODUCE)
         return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
-
-    def takes(self, codec: Codec) -> bool:
-        """Return whether the broker supports the codec."""
-        return self._client.version_of(PRODUCE) >= codec.produce_version
 
     def send(self, batches: Sequence[ProducerBatch]) -> None:
         """Send one request, with at most one batch of each partition.
@@ -120,11 +112,9 @@ class BrokerConnection:
             batch.deadline = batch.deadline.later(seconds)
 
     def abandon(self) -> list[Sequence[ProducerBatch]]:
-        """Close the connection, and return the batches of each request in flight, in the order they were
-        sent."""
+        """Close the connection; see ``LeaderConnections.drop``."""
         self._client.close()
-        requests = list(self._requests)
-        self._requests.clear()
+        requests, self._requests = list(self._requests), deque()
         return requests
 
     def give_back(self) -> None:
@@ -213,13 +203,10 @@ class LeaderConnections:
         """Count the requests that the leader of each partition accepts now, of ``most`` in flight: ``most``
         if the leader is unknown, 0 if the partition is known to have no leader. This sends no request."""
         self._learn(partitions)
-        free = {
-            leader: connection.free_requests(most, away_s) for leader, connection in self._connections.items()
-        }
-        leaders = [self._leaders.get(tp) for tp in partitions]
+        free = {item.broker: item.free_requests(most, away_s) for item in self}
         return [
             free.get(leader, most) if leader else 0 if self._metadata.knows(tp.topic) else most
-            for tp, leader in zip(partitions, leaders, strict=True)
+            for tp, leader in zip(partitions, map(self._leaders.get, partitions), strict=True)
         ]
 
     def forget(self, topic: str) -> None:
@@ -256,16 +243,14 @@ class LeaderConnections:
     def _connect(self, leader: Broker, within: Deadline) -> BrokerConnection:
         net = self._options.net
         client = POOL.take(leader, net.connection, within)
-        connection = BrokerConnection(
-            client, self._metadata, self._options.delivery.acks, round(net.request_timeout_s * 1000)
-        )
         codec = CODECS.get(self._options.compression)
-        if codec and not connection.takes(codec):
-            connection.give_back()
+        if codec and client.version_of(PRODUCE) < codec.produce_version:
+            POOL.give_back(client)
             raise OptionError(
                 f"option compression: {leader} is older than {codec.name} ({codec.since}); choose another"
             )
-        return connection
+        timeout_ms = round(net.request_timeout_s * 1000)
+        return BrokerConnection(client, self._metadata, self._options.delivery.acks, timeout_ms)
 
 
 def _first_deadline(batches: Sequence[ProducerBatch]) -> Deadline:

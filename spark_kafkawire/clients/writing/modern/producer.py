@@ -14,11 +14,11 @@ KIP-98.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.rows import Records
 
 from ..rows import is_text
-from ..sender import PartitionReceipt
+from ..sender import PartitionReceipt, Sender
 from .batch_sender import BatchSender
 from .batches import (
     BatchEncoder,
@@ -42,6 +42,9 @@ from .batches import (
     ProducerPosition,
     obtain_producer_id,
 )
+
+if TYPE_CHECKING:
+    from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 
 #: Batches of one partition that are buffered before the whole buffer is sent: the last of them is not full,
 #: and costs as much as the others.
@@ -53,13 +56,19 @@ _NOTHING_RESUMED: Final[Mapping[TopicPartition, ProducerPosition]] = MappingProx
 
 @dataclass(frozen=True, slots=True)
 class ProducerTransaction:
-    """Transaction of all batches of a producer, and the function that adds partitions to it."""
+    """Transaction of all batches of a producer, and the requests that add partitions to it."""
 
-    producer: ProducerId
-    add_partitions: Callable[[Collection[TopicPartition]], None]
+    transactions: Transactions
+    transaction: Transaction
+
+    @property
+    def producer(self) -> ProducerId:
+        """Id of the producer that writes in it."""
+        item = self.transaction
+        return ProducerId(item.producer_id, item.epoch, item.id, item.version)
 
 
-class Producer:
+class Producer(Sender):
     """Writes the rows of one task to modern brokers. The order of records within a partition is kept.
 
     If ``resumed`` has a position for a partition, its batches continue there instead of under a new producer
@@ -104,8 +113,6 @@ class Producer:
             self._flush()
 
     def queue_capacity(self, partitions: Sequence[TopicPartition]) -> list[int] | None:
-        """Bytes that may be added for each partition before the task waits for its leader; None if all
-        leaders keep up. Never fails."""
         if not self._options.delivery.adapts:
             return None
         free = self._batch_sender.free_requests(partitions)
@@ -117,8 +124,6 @@ class Producer:
         ]
 
     def finish(self) -> tuple[PartitionReceipt, ...]:
-        """Send the rest, and wait until all batches are acknowledged as ``acks`` asks for. Raises as
-        ``add``."""
         self._flush()
         self._batch_sender.finish()
         return tuple(
@@ -130,18 +135,12 @@ class Producer:
         """Return the connections to the pool for later tasks; never fails."""
         self._batch_sender.close()
 
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
     def _flush(self) -> None:
         """Encode and send the whole buffer, partition by partition."""
         buffered, self._buffered = self._buffered, {}
         self._buffered_sizes, self._buffered_bytes = {}, 0
         if self._transaction and (new := buffered.keys() - self._states.keys()):
-            self._transaction.add_partitions(sorted(new))
+            self._transaction.transactions.add_partitions(self._transaction.transaction, sorted(new))
         for partition, buffered_parts in buffered.items():
             if parts := list(join_parts(buffered_parts)):
                 self._deliver(partition, parts)
@@ -233,9 +232,6 @@ def check_records(records: Records, record_bytes_max: int) -> None:
         raise RowError(
             f"row {row}: its timestamp is before 1970, which Kafka cannot hold; correct it; null is now"
         )
-    if records.headers is not None and _keyless(records.headers).any():
-        row = _rows_of_pairs(records.headers)[int(np.argmax(_keyless(records.headers)))]
-        raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
     if records.headers is not None:
         _refuse_broken_keys(records.headers)
 
@@ -286,16 +282,13 @@ def _rows_of_pairs(headers: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _refuse_broken_keys(headers: pa.Array) -> None:
-    """Refuse header keys that are not UTF-8: Spark's strings may hold any bytes, and readers expect UTF-8."""
+    """Refuse headers without a key, and keys that are not UTF-8: Spark's strings may hold any bytes, and
+    readers expect UTF-8."""
     keys = pc.struct_field(pc.list_flatten(headers), 0)
+    if keys.null_count:
+        row = _rows_of_pairs(headers)[pc.index(pc.is_null(keys), True).as_py()]
+        raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
     if not is_text(keys):
         pair = next(index for index in range(len(keys)) if not is_text(keys.slice(index, 1)))
         row = _rows_of_pairs(headers)[pair]
         raise RowError(f"row {row}: the key of a header is not UTF-8; drop the header, or correct the key")
-
-
-def _keyless(headers: pa.Array) -> npt.NDArray[np.bool_]:
-    """Mask of the headers of all rows that are null or have no key."""
-    pairs = pc.list_flatten(headers)
-    keyless: npt.NDArray[np.bool_] = pc.is_null(pc.struct_field(pairs, 0)).to_numpy(zero_copy_only=False)
-    return keyless

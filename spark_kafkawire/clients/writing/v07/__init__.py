@@ -1,7 +1,6 @@
 """Writing to brokers of Kafka 0.6 and 0.7, and here the partitions that rows may go to.
 
-ZooKeeper or the list of brokers names them. ``V07WritePartitions`` travels from the driver to the tasks, and
-creates their senders.
+ZooKeeper or the list of brokers names them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class V07WritePartitions:
 
     @staticmethod
     def topic_fault(topic: str) -> str | None:
-        """Reason why brokers refuse a topic name; None if they accept it.
+        """Reason why brokers refuse a topic name.
 
         A broker refuses a name by closing the connection. It accepts a character outside the Basic
         Multilingual Plane, but cannot register such a name in ZooKeeper, and does not start again with it.
@@ -64,8 +63,8 @@ class V07WritePartitions:
     def discover(cls, options: WriteOptions) -> V07WritePartitions:
         """Discover the cluster as it is now; with ``broker.list`` also which brokers are alive.
 
-        Raises ``DiscoveryError`` (fatal), also if brokers that the options expect do not register: keys would
-        go to other partitions.
+        Raises ``DiscoveryError`` also if brokers that the options expect do not register: keys would go to
+        other partitions.
         """
         discovery, net = options.discovery, options.net
         cluster = view(discovery, net)
@@ -80,14 +79,9 @@ class V07WritePartitions:
 
     @staticmethod
     def plan_versions(options: WriteOptions) -> WriteOptions:
-        """Return the options unchanged: brokers of 0.7 have no versions."""
-        return options
+        return options  # brokers of 0.7 have no versions
 
     def restrict_to_topic(self, topic: str) -> V07WritePartitions:
-        """Restrict to one topic, and look up all that is known of it.
-
-        Raises ``DiscoveryError`` (fatal) as ``selectable`` does.
-        """
         partitions = self.selectable(topic)
         # An unregistered topic stays unknown: rows may name more than its selectable partitions.
         known = self.discovery.zookeeper_connect is None or bool(self.cluster.partitions_of(topic))
@@ -105,7 +99,10 @@ class V07WritePartitions:
         """
         partitions = self.cluster.partitions_of(topic)
         if partitions:
-            return self._alive(topic, (*partitions, *self._find_unregistered(topic)))
+            # Brokers that are starting have not registered. They count if the options expect all brokers.
+            if self.discovery.expected_brokers is not None:
+                partitions += unregistered_partitions(self.cluster, (topic,), self.net)
+            return self._alive(topic, partitions)
         if topic in self.cluster.orphaned_topics:
             LOG.warning(
                 "topic %s: no broker announces it, although ZooKeeper has it: it starts empty", quote(topic)
@@ -113,8 +110,7 @@ class V07WritePartitions:
         return self._to_write(topic, self.discovery)
 
     def available(self, topic: str) -> tuple[TopicPartition, ...]:
-        """All selectable partitions: they belong to live brokers. Raises as ``selectable``."""
-        return self.selectable(topic)
+        return self.selectable(topic)  # they belong to live brokers
 
     def addressable(self, topic: str) -> tuple[TopicPartition, ...]:
         """Partitions that a row may name by its columns ``broker`` and ``partition``, in the same order.
@@ -126,26 +122,17 @@ class V07WritePartitions:
         return self._to_write(topic, Discovery(broker_list=self.cluster.brokers))
 
     def check(self, rows: Rows, options: WriteOptions) -> None:
-        """Refuse rows that the brokers would drop without an error. Raises ``RowError`` (fatal)."""
         from .sender import check_rows
 
         check_rows(rows, options)
 
     def sender(self, options: WriteOptions) -> V07Sender:
-        """Create a sender with one connection to each live broker that gets rows."""
         from .sender import V07Sender
 
         return V07Sender(self.cluster.brokers, options)
 
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:
         return partitions_to_write(self.cluster, discovery, (topic,), self.net)[topic]
-
-    def _find_unregistered(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Partitions of brokers that are starting and have not registered; empty unless the options expect
-        all brokers."""
-        if self.discovery.expected_brokers is None:
-            return ()
-        return unregistered_partitions(self.cluster, (topic,), self.net)
 
     def _alive(self, topic: str, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         alive = {broker.id for broker in self.cluster.brokers}

@@ -30,7 +30,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import CorruptDataError, DeliveryError, ProtocolError, RowError, TransportError
+from spark_kafkawire.errors import (
+    CorruptDataError,
+    DeliveryError,
+    KafkaWireError,
+    ProtocolError,
+    RowError,
+    TransportError,
+)
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.net.retry import call_with_retries
@@ -55,7 +62,7 @@ from spark_kafkawire.records.message_set.index import message_size
 from spark_kafkawire.records.rows import Records
 
 from ..rows import Rows, refuse_nulls
-from ..sender import PartitionReceipt
+from ..sender import PartitionReceipt, Sender
 
 #: Largest message set that fits a request with the longest topic name, bytes.
 SET_BYTES_MAX: Final = REQUEST_BYTES_MAX - (1 << 16)
@@ -190,15 +197,12 @@ class SetMatcher:
             if len(log) < sent_set.size and not ended:
                 return None
             if _digest(log[: sent_set.size]) == sent_set.digest:
-                self._take(index, self.offset + pos)
+                self.missing += self._sent[self._next : index]
+                self._next = index + 1
+                start_offset = self.offset + pos
+                self.found = self.found[0] if self.found else start_offset, start_offset + sent_set.size
                 return sent_set.size
         return message_size(log) if len(log) >= HEADER_BYTES else None
-
-    def _take(self, index: int, start_offset: int) -> None:
-        self.missing += self._sent[self._next : index]
-        self._next = index + 1
-        first_offset = self.found[0] if self.found else start_offset
-        self.found = first_offset, start_offset + self._sent[index].size
 
 
 def read_back(
@@ -236,7 +240,14 @@ def read_back(
         elif not len(chunk):
             time.sleep(POLL_INTERVAL_S)
     if matcher.missing:
-        raise _describe_missing(partition, matcher, sent, start_offset, timeout_s)
+        lost, all_messages = (sum(item.message_count for item in sets) for sets in (matcher.missing, sent))
+        raise DeliveryError(
+            f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
+            f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
+            "(requestTimeout) after the last that are: the broker dropped them silently (lower the option "
+            "max.message.size to its own), or has not flushed them (log.flush.interval: raise "
+            "requestTimeout); write them again"
+        )
     assert matcher.found is not None
     return matcher.found
 
@@ -250,23 +261,6 @@ def _fetch(client: Client, topic_partition: TopicPartition, offset: int) -> Buff
         raise DeliveryError(str(broker_error(response.error_code, location)))
     chunk: Buffer = response.message_set
     return chunk
-
-
-def _describe_missing(
-    partition: TopicPartition,
-    matcher: SetMatcher,
-    sent: Sequence[SentSet],
-    start_offset: int,
-    timeout_s: float,
-) -> DeliveryError:
-    lost, all_messages = (sum(item.message_count for item in sets) for sets in (matcher.missing, sent))
-    return DeliveryError(
-        f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
-        f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
-        "(requestTimeout) after the last that are: the broker dropped them silently (lower the option "
-        "max.message.size to its own), or has not flushed them (log.flush.interval: raise requestTimeout); "
-        "write them again"
-    )
 
 
 def _digest(data: Buffer) -> bytes:
@@ -387,13 +381,10 @@ class BrokerSender:
     def _connected(self) -> Client:
         # A retry duplicates nothing here: nothing was sent yet.
         if self._client is None:
-            self._client = call_with_retries(self._connect, self._options.net.retry)
+            net = self._options.net
+            settings = replace(net.connection, wire_format=self._options.wire_format)
+            self._client = call_with_retries(lambda: Client.connect(self._broker, settings), net.retry)
         return self._client
-
-    def _connect(self) -> Client:
-        options = self._options
-        settings = replace(options.net.connection, wire_format=options.wire_format)
-        return Client.connect(self._broker, settings)
 
     def _count(self, partition: TopicPartition, encoded: EncodedSet) -> None:
         """Count a set that is about to be sent."""
@@ -443,10 +434,10 @@ class BrokerSender:
         if not written.ends:
             return None, None
         start_offset, stop_offset = written.ends
-        if self._options.acks == "verify":
-            visible = start_offset, stop_offset
-            return read_back(client, partition, written.sets, visible, self._options.net.request_timeout_s)
-        return start_offset, stop_offset
+        if self._options.acks != "verify":
+            return start_offset, stop_offset
+        visible, timeout_s = (start_offset, stop_offset), self._options.net.request_timeout_s
+        return read_back(client, partition, written.sets, visible, timeout_s)
 
     @contextmanager
     def _delivery_errors(self) -> Iterator[None]:
@@ -476,15 +467,6 @@ _IN_FLIGHT_MAX: Final = 4
 _INT32_MAX: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """Message set that was sent: ``message_count`` messages in ``size`` bytes."""
-
-    topic_partition: TopicPartition
-    message_count: int
-    size: int
-
-
 class AcknowledgedSender(BrokerSender):
     """Sends message sets, and receives the acknowledgement of each, except with ``acks=0``."""
 
@@ -492,8 +474,8 @@ class AcknowledgedSender(BrokerSender):
         super().__init__(broker, options)
         self._acks = int(options.acks)
         self._ack_timeout_ms = min(int(options.net.request_timeout_s * 1000), _INT32_MAX)
-        #: Sets of each request without a response.
-        self._waiting: deque[list[_Sent]] = deque()
+        #: Sets of each request without a response: partition, count of messages, and bytes.
+        self._waiting: deque[list[tuple[TopicPartition, int, int]]] = deque()
 
     def _send_offsets_requests(self, client: Client, partitions: Iterable[TopicPartition]) -> None:
         """Send nothing: responses report the offsets of sets."""
@@ -506,7 +488,7 @@ class AcknowledgedSender(BrokerSender):
             by_topic.setdefault(tp.topic, []).append((tp, encoded))
         if self._acks != ACKS_NONE:
             grouped = (item for of_topic in by_topic.values() for item in of_topic)
-            self._waiting.append([_Sent(tp, item.count, len(item.data)) for tp, item in grouped])
+            self._waiting.append([(tp, item.count, len(item.data)) for tp, item in grouped])
         data = tuple(
             TopicData(topic, tuple(PartitionData(tp.partition, encoded.data) for tp, encoded in of_topic))
             for topic, of_topic in by_topic.items()
@@ -515,32 +497,28 @@ class AcknowledgedSender(BrokerSender):
 
     def _receive(self, client: Client) -> None:
         response = client.receive().body
-        refused: list[tuple[_Sent, int]] = []
-        for sent, code, offset in zip(
+        refused: list[tuple[KafkaWireError, int]] = []
+        for (tp, count, size), code, offset in zip(
             self._waiting.popleft(), response.errors, response.offsets, strict=True
         ):
             if not is_appended(code):
-                refused.append((sent, code))
+                refused.append((proposal_error(code, f"{tp} on {self._broker}"), count))
                 continue
-            ends = self._written[sent.topic_partition].ends
-            ends[:] = [ends[0] if ends else offset, offset + sent.size]
+            ends = self._written[tp].ends
+            ends[:] = [ends[0] if ends else offset, offset + size]
         if refused:
-            raise self._refusal(refused)
-
-    def _refusal(self, refused: list[tuple[_Sent, int]]) -> DeliveryError:
-        sent, code = refused[0]
-        count = sum(item.message_count for item, _ in refused)
-        more = f"; {unproven(waiting)}" if (waiting := self._unproven()) else ""
-        reason = proposal_error(code, f"{sent.topic_partition} on {self._broker}")
-        return DeliveryError(
-            f"{reason}; refused: {count} message(s) that this task sent there, write them again{more}"
-        )
+            count = sum(count for _, count in refused)
+            more = f"; {unproven(waiting)}" if (waiting := self._unproven()) else ""
+            raise DeliveryError(
+                f"{refused[0][0]}; refused: {count} message(s) that this task sent there, write them again"
+                f"{more}"
+            )
 
     def _unproven(self) -> Mapping[TopicPartition, int]:
         counts: Counter[TopicPartition] = Counter()
         for request in self._waiting:
-            for sent in request:
-                counts[sent.topic_partition] += sent.message_count
+            for tp, count, _ in request:
+                counts[tp] += count
         return counts
 
 
@@ -551,8 +529,8 @@ _SENDERS: Final[Mapping[WireFormat, type[BrokerSender]]] = {
 }
 
 
-class V07Sender:
-    """Sender of one task. The order of values within a partition is kept.
+class V07Sender(Sender):
+    """Sender of one task. Brokers of 0.7 do not respond, so it knows nothing of their queues.
 
     Memory: up to ``batchBytes`` and one batch of rows for each broker, twice while it is sent.
     """
@@ -563,20 +541,11 @@ class V07Sender:
 
     def add(self, partition: TopicPartition, records: Records) -> None:
         """Buffer the values (binary, no null) of a partition's records, and send what fills a request.
-
-        Raises ``RowError``, ``ConnectFailed``, ``DeliveryError`` (fatal: nothing is sent again).
-        """
+        Nothing is sent again."""
         assert partition.broker is not None
         self._senders[partition.broker].add(partition, records.values)
 
-    def queue_capacity(self, partitions: Sequence[TopicPartition]) -> None:
-        """Return None: brokers of 0.7 do not respond, so their queues are unknown."""
-
     def finish(self) -> tuple[PartitionReceipt, ...]:
-        """Send the rest, and wait for the proof that ``acks`` asks for; return receipts by partition.
-
-        Raises as ``add``.
-        """
         senders = self._senders.values()
         for sender in senders:
             sender.flush()
@@ -586,12 +555,5 @@ class V07Sender:
         return tuple(receipt for sender in senders for receipt in sender.receipts())
 
     def close(self) -> None:
-        """Close all connections; never fails."""
         for sender in self._senders.values():
             sender.close()
-
-    def __enter__(self) -> V07Sender:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()

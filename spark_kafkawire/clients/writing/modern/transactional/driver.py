@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -75,7 +74,6 @@ from .write_state import (
     attempt_ids,
     decision_groups,
     driver_id,
-    newest,
     part_count,
 )
 
@@ -95,11 +93,12 @@ DRIVER_TIMEOUT_MS_MAX: Final = 60_000
 
 class WriteCommitter:
     """Committer of one write. ``timeout_ms`` is the timeout of the tasks' transactions, ``began_s`` the start
-    of the write in seconds since 1970. It travels to the process in which Spark commits."""
+    of the write in seconds since 1970. ``driver`` is the state. It travels to the process in which Spark
+    commits."""
 
     def __init__(self, options: WriteOptions, driver: DriverTransaction, timeout_ms: int) -> None:
         self._options = options
-        self._driver = driver
+        self.driver = driver
         self.timeout_ms = timeout_ms
         self.began_s = time.time()
         #: Pattern of the ids of attempts that are over once this write is over. In a stream it matches all
@@ -120,7 +119,7 @@ class WriteCommitter:
         prefix = options.transactions.prefix
         metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         try:
-            timeout_ms = timeout_ms_of(options, Transactions(metadata, options.net), driver_id(prefix))
+            timeout_ms = timeout_ms_of(options, Transactions(metadata, options.net))
         except BrokerError as error:
             if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 raise
@@ -128,60 +127,36 @@ class WriteCommitter:
         committer = cls(options, DriverTransaction.begin(prefix), timeout_ms)
         committer._run(committer._requests(metadata))
         # An earlier write of this name to the same topic had the ACLs.
-        if committer.last is None or options.topic not in committer.last.topics:
+        if (last := committer.driver.last) is None or options.topic not in last.topics:
             check_acls(metadata, options.net, prefix, options.topic)
-        if committer._driver.step is DriverStep.FAILED:
-            raise DeliveryError(committer._driver.failure)
-        if batch is not None and (fault := committer._driver.fault_of(batch)):
+        if committer.driver.step is DriverStep.FAILED:
+            raise DeliveryError(committer.driver.failure)
+        if batch is not None and (fault := committer.driver.fault_of(batch)):
             raise OptionError(f"option batch: {fault}")
         if batch is not None and committer.fence_old_attempts(metadata):
             committer._over = attempt_ids(prefix, committer.run_name)
         return committer
 
     @property
-    def last(self) -> Decision | None:
-        """Last decision of the name."""
-        return self._driver.last
-
-    @property
-    def earlier(self) -> Decision | None:
-        """Decision of an interrupted write that ``begin`` has finished; None without one."""
-        return self._driver.earlier
-
-    @property
-    def next_serial(self) -> int:
-        """Serial of the decision about this write, if it is one of a batch."""
-        return self._driver.next_serial
-
-    @property
-    def driver_transaction(self) -> Transaction:
-        """Transaction of the driver while it waits for its tasks."""
-        assert self._driver.transaction is not None
-        return self._driver.transaction
-
-    @property
     def run_name(self) -> str:
         """Name of this run, which no other run with the same kafka.transactional.id has."""
-        transaction = self.driver_transaction
+        transaction = self.driver.transaction
+        assert transaction is not None
         return f"{transaction.producer_id}.{transaction.epoch}"
-
-    def may_be_committed(self, batch: BatchId) -> bool:
-        """Return whether rows of a batch may be committed already."""
-        return self._driver.may_be_committed(batch)
 
     def commit(self, write: WriteSummary) -> None:
         """Commit the transactions of all tasks. Raises ``DeliveryError`` (fatal) unless all are known to be
         committed."""
         began_s = time.monotonic()
-        self._driver = self._driver.commit(write)
+        self.driver = self.driver.commit(write)
         metadata = self._run_again()
-        step, failure = self._driver.step, self._driver.failure
+        step, failure = self.driver.step, self.driver.failure
         if step is DriverStep.ABORTED:
             raise DeliveryError(f"{failure}; nothing of this run is committed, so write again")
         if step is not DriverStep.DONE:
             raise DeliveryError(
                 f"{failure}; it is not known whether all, a part or none of the write is committed; "
-                f"the next run with kafka.transactional.id={self._driver.prefix} settles{self._say_until()}"
+                f"the next run with kafka.transactional.id={self.driver.prefix} settles{self._say_until()}"
             )
         if failure:
             LOG.warning("the write is committed; its end could not be recorded: %s", failure)
@@ -191,22 +166,22 @@ class WriteCommitter:
         if write.open:
             LOG.info(
                 "committed %d transaction(s) of %s in %.3f s",
-                *(len(write.open), quote(self._driver.prefix), time.monotonic() - began_s),
+                *(len(write.open), quote(self.driver.prefix), time.monotonic() - began_s),
             )
 
     def abort(self, write: WriteSummary) -> str:
         """Abort the transactions of all tasks, or commit them if that was decided; return the outcome in
         words."""
-        self._driver = self._driver.abort(write)
+        self.driver = self.driver.abort(write)
         metadata = self._run_again()
-        if self._driver.step in (DriverStep.ABORTED, DriverStep.DONE):
+        if self.driver.step in (DriverStep.ABORTED, DriverStep.DONE):
             self.fence_old_attempts(metadata)
-        if self._driver.step is DriverStep.ABORTED:
+        if self.driver.step is DriverStep.ABORTED:
             return "nothing of this run is committed"
-        if self._driver.step is DriverStep.DONE:
+        if self.driver.step is DriverStep.DONE:
             return "it had been decided, and all of it is there"
-        name = f"kafka.transactional.id={self._driver.prefix}"
-        return f"{self._driver.failure}; the next run with {name} settles it"
+        name = f"kafka.transactional.id={self.driver.prefix}"
+        return f"{self.driver.failure}; the next run with {name} settles it"
 
     def _say_until(self) -> str:
         """Time within which the next run has to begin."""
@@ -226,12 +201,12 @@ class WriteCommitter:
         )
 
     def _run(self, requests: TransactionRequests) -> None:
-        while due := self._driver.requests():
-            step = self._driver.step
+        while due := self.driver.requests():
+            step = self.driver.step
             for request, answer in zip(due, requests.send_all(due), strict=True):
-                if self._driver.step is not step:  # the answer before has made the others needless
+                if self.driver.step is not step:  # the answer before has made the others needless
                     break
-                self._driver = self._driver.answered(request, answer)
+                self.driver = self.driver.answered(request, answer)
 
     def fence_old_attempts(self, metadata: Metadata | None = None) -> bool:
         """Fence the ids of attempts of earlier runs, and of this run once it is over. Returns whether all are
@@ -273,7 +248,7 @@ class WriteCommitter:
         """The consequence of an open transaction that no driver ends, and what ends it."""
         timeout_s = self.timeout_ms / 1000
         timeout = "" if self.timeout_ms == NO_TIMEOUT_MS else f" or for {timeout_s:g} s (its timeout)"
-        name = f"kafka.transactional.id={self._driver.prefix}"
+        name = f"kafka.transactional.id={self.driver.prefix}"
         return f"keeps readers of read_committed waiting until the next run with {name}{timeout}"
 
     def _ids_to_fence(self, transactions: Transactions, within: Deadline) -> list[str]:
@@ -288,15 +263,11 @@ class WriteCommitter:
         return [item.transactional_id for item in listed if item.transactional_id not in fenced]
 
 
-def open_transactions(messages: Sequence[Transaction | None]) -> tuple[Transaction, ...]:
-    """Sort the transactions that tasks left open, so that two processes have the same first one."""
-    return tuple(sorted(item for item in messages if item is not None))
-
-
-def timeout_ms_of(options: WriteOptions, transactions: Transactions, id_: str) -> int:
+def timeout_ms_of(options: WriteOptions, transactions: Transactions) -> int:
     """Choose the timeout that the user sets, or the longest one of a list that the brokers accept. Raises
     ``OptionError`` (fatal) if they do not accept the user's."""
     assert options.transactions is not None
+    id_ = driver_id(options.transactions.prefix)
     if options.transactions.two_phase_commit:
         _try_two_phase_commit(transactions, id_)
         return NO_TIMEOUT_MS
@@ -345,7 +316,13 @@ def check_acls(metadata: Metadata, net: NetOptions, prefix: str, topic: str | No
     The topic needs Read for the offsets of batches, which groups commit for a partition of it. ``topic`` is
     None if rows name their topics. Raises ``OptionError`` (fatal) that names the missing operation.
     """
-    if not _may_read_group(metadata, net, driver_id(prefix)):
+    try:
+        is_denied = may_do_to_group(metadata, driver_id(prefix), AclOperation.READ, net) is False
+    except BrokerError as error:  # FindCoordinator refuses, too
+        if error.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise
+        is_denied = True
+    if is_denied:
         raise _describe_denial(f"Read on groups that begin with {quote(prefix)}")
     for operation in (AclOperation.WRITE, AclOperation.READ) if topic is not None else ():
         assert topic is not None
@@ -356,15 +333,6 @@ def check_acls(metadata: Metadata, net: NetOptions, prefix: str, topic: str | No
 def transactional_id_denied(prefix: str, error: BrokerError) -> OptionError:
     """Make the error of a broker that denies the transactional id name the missing ACL."""
     return _describe_denial(f"Write on transactional ids that begin with {quote(prefix)}", f": {error}")
-
-
-def _may_read_group(metadata: Metadata, net: NetOptions, group: str) -> bool:
-    try:
-        return may_do_to_group(metadata, group, AclOperation.READ, net) is not False
-    except BrokerError as error:  # FindCoordinator refuses, too
-        if error.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            raise
-        return False
 
 
 def _describe_denial(what: str, reason: str = "") -> OptionError:
@@ -408,7 +376,8 @@ class WriteSummary:
     """Summary of the commit messages of all tasks.
 
     It has the batch, None without messages; the number of tasks, and of tasks with rows; the transactions of
-    tasks that sent rows; and the topics of all rows, sorted."""
+    tasks that sent rows, sorted, so that two processes have the same first one; and the topics of all rows,
+    sorted."""
 
     batch: BatchId | None
     tasks: int
@@ -502,7 +471,7 @@ class DriverTransaction:
         if fault := self._fault(write):
             return committing._abort_tasks(fault)
         if not write.open:
-            return replace(committing, step=DriverStep.DONE, due=Due())
+            return committing._end(DriverStep.DONE)
         return replace(committing, step=DriverStep.CHECK, due=Due(tuple(map(IsOngoing, write.open))))
 
     def abort(self, write: WriteSummary) -> DriverTransaction:
@@ -528,7 +497,7 @@ class DriverTransaction:
             case DriverStep.AWAIT_COMPLETION, _:
                 return self if self.due else self._record_done()
             case DriverStep.ABORT_TASKS, _:
-                return self if self.due else self._aborted()
+                return self if self.due else self._end(DriverStep.ABORTED)
             case DriverStep.FENCE_SELF, _:
                 # A refusal changes nothing: another driver took over, or the transaction was ongoing.
                 return self._read_last()
@@ -575,7 +544,7 @@ class DriverTransaction:
         return replace(self, step=DriverStep.READ, due=Due((FetchOffsets(self.id, is_stable=True),)))
 
     def _read(self, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
-        record = newest(records)
+        record = max(records, default=None)
         if record is None:
             return self._last_known(None)
         count = part_count(record, self.id)
@@ -592,11 +561,12 @@ class DriverTransaction:
         )
 
     def _read_part(self, group: str, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
-        record = newest(records)
+        record = max(records, default=None)
         serial = self.parts[0][1].offset
         if record is None or record.offset != serial:
-            message = f"group {quote(group)} lacks a part of decision {serial} of {quote(self.prefix)}"
-            return replace(self, step=DriverStep.FAILED, due=Due(), failure=message)
+            return self._fail(
+                f"group {quote(group)} lacks a part of decision {serial} of {quote(self.prefix)}"
+            )
         read = replace(self, parts=(*self.parts, (group, record)))
         if read.due:
             return read
@@ -605,13 +575,13 @@ class DriverTransaction:
 
     def _last_known(self, last: Decision | None) -> DriverTransaction:
         """Continue with the last decision, which is known now."""
-        known = replace(self, last=last, due=Due())
+        known = replace(self, last=last)
         if self.phase is Phase.ABORT:
             assert self.write is not None
             return known._abort_unless_decided(last, self.write)
         if last is not None and last.open:
             return replace(known, earlier=last)._commit_tasks()
-        return replace(known, step=DriverStep.READY)
+        return known._end(DriverStep.READY)
 
     def _abort_unless_decided(self, last: Decision | None, write: WriteSummary) -> DriverTransaction:
         # Other batches of a stream use the same ids.
@@ -626,27 +596,33 @@ class DriverTransaction:
         write = self.write
         assert write is not None
         assert write.batch is not None
-        assert self.transaction is not None
-        counts = write.tasks, write.busy
         # A stable read sees that an offset is pending where the group has one already.
         known = self.last.topics if self.last else ()
         kept = sorted(write.topics, key=lambda topic: topic not in known)[:TOPIC_COUNT_MAX]
-        topics = tuple(sorted(kept)), len(write.topics)
-        decision = Decision(self.next_serial, write.batch, *counts, write.open, *topics, write.open[0].id)
-        deciding = replace(self, last=decision)
-        return replace(
-            deciding, step=DriverStep.RECORD_DECISION, due=deciding._commit_offsets(self.transaction)
+        decision = Decision(
+            serial=self.next_serial,
+            batch=write.batch,
+            tasks=write.tasks,
+            busy=write.busy,
+            open=write.open,
+            topics=tuple(sorted(kept)),
+            topic_count=len(write.topics),
+            first=write.open[0].id,
         )
+        return replace(self, last=decision)._record(DriverStep.RECORD_DECISION)
 
-    def _commit_offsets(self, transaction: Transaction) -> Due:
+    def _record(self, step: DriverStep) -> DriverTransaction:
+        """Commit the offsets that hold the last decision, as it is now."""
         assert self.last is not None
+        assert self.transaction is not None
         records = self.last.records(self.prefix)
-        groups = decision_groups(self.id, len(records))
         commits = (
-            CommitOffset(transaction, group, tuple(replace(record, topic=item) for item in self.last.topics))
-            for group, record in zip(groups, records, strict=True)
+            CommitOffset(
+                self.transaction, group, tuple(replace(record, topic=item) for item in self.last.topics)
+            )
+            for group, record in zip(decision_groups(self.id, len(records)), records, strict=True)
         )
-        return Due(tuple(commits))
+        return replace(self, step=step, due=Due(tuple(commits)))
 
     def _commit_own(self, step: DriverStep) -> DriverTransaction:
         assert self.transaction is not None
@@ -676,41 +652,37 @@ class DriverTransaction:
     def _record_done(self) -> DriverTransaction:
         assert self.last is not None
         finished = replace(self, last=self.last.finished(self.lost))
-        assert self.transaction is not None
         if self.phase is Phase.ABORT:
             # The next driver commits it again, and records that.
-            return finished._finish_recorded(self.transaction)
-        return replace(finished, step=DriverStep.RECORD_DONE, due=finished._commit_offsets(self.transaction))
+            return finished._finish()
+        return finished._record(DriverStep.RECORD_DONE)
 
     def _finish_recorded(self, transaction: Transaction) -> DriverTransaction:
         marked = replace(self, transaction=transaction)
         if self.phase is Phase.OPEN:
             # A new epoch: the state of the id shows whether the driver decided (see ``IsDriverWaiting``).
-            return replace(
-                marked, step=DriverStep.TAKE_OVER, due=Due((InitProducerId(self.id),)), lost=0, failure=""
-            )
+            again = replace(marked, step=DriverStep.TAKE_OVER, lost=0, failure="")
+            return replace(again, due=Due((InitProducerId(self.id),)))
         return marked._finish()
 
     def _finish_not_recorded(self, message: str) -> DriverTransaction:
         """Finish without the record: the next driver commits all again, which changes nothing."""
-        return (
-            self._finish() if self.lost else replace(self, step=DriverStep.DONE, due=Due(), failure=message)
-        )
+        return self._finish() if self.lost else replace(self, failure=message)._end(DriverStep.DONE)
 
     def _finish(self) -> DriverTransaction:
         if not self.lost:
-            return replace(self, step=DriverStep.DONE, due=Due())
-        return self._fail(f"{self._lost} could not be committed any more: {self.failure}")
-
-    @property
-    def _lost(self) -> str:
+            return self._end(DriverStep.DONE)
         busy = self.last.busy if self.last is not None else self.lost
+        lost = "the only transaction" if self.lost == 1 else f"all {counted(self.lost, 'transaction')}"
         if self.lost < busy:
-            return f"{self.lost} of {busy} transactions"
-        return "the only transaction" if self.lost == 1 else f"all {counted(self.lost, 'transaction')}"
+            lost = f"{self.lost} of {busy} transactions"
+        return self._fail(f"{lost} could not be committed any more: {self.failure}")
 
     def _fail(self, message: str) -> DriverTransaction:
-        return replace(self, step=DriverStep.FAILED, due=Due(), failure=message)
+        return replace(self, failure=message)._end(DriverStep.FAILED)
+
+    def _end(self, step: DriverStep) -> DriverTransaction:
+        return replace(self, step=step, due=Due())
 
     def _abort_tasks(self, message: str) -> DriverTransaction:
         assert self.write is not None
@@ -718,10 +690,7 @@ class DriverTransaction:
         if self.step is DriverStep.RECORD_DECISION and self.transaction is not None:
             ends += (EndTransaction(self.transaction, committed=False),)
         aborting = replace(self, step=DriverStep.ABORT_TASKS, due=Due(ends), failure=message)
-        return aborting if ends else aborting._aborted()
-
-    def _aborted(self) -> DriverTransaction:
-        return replace(self, step=DriverStep.ABORTED, due=Due())
+        return aborting if ends else aborting._end(DriverStep.ABORTED)
 
 
 def _blame(outcome: TransactionOutcome, message: str) -> str:

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.errors import BrokerError, KafkaWireError, UnsupportedVersionError
@@ -32,7 +31,7 @@ from spark_kafkawire.protocol.modern.transactions import (
     DescribedTransaction,
 )
 
-from .write_state import OffsetAndMetadata, partitions_of_offsets
+from .write_state import OffsetAndMetadata, committed_records, partitions_of_offsets
 
 #: Transaction timeout of ids that were fenced, ms. Brokers report it and no attempt uses it (see
 #: ``attempt_timeout_ms``), so an id with this timeout need not be fenced again. No transaction has it, but
@@ -262,11 +261,14 @@ class TransactionRequests:
             case FenceProducer():
                 return self._send_together([request])[request]
             case FenceIfCurrent(transaction):
-                self._fence_or_abort(transaction)
+                [error] = self._fence([transaction])
+                if isinstance(error, UnsupportedVersionError):
+                    self.transactions.end(transaction, committed=False)  # brokers before 2.5
+                elif error is not None:
+                    raise error
                 return None
             case FetchOffsets(group, is_stable):
-                texts = self._stable_texts(group) if is_stable else self._texts(group, None)
-                return tuple(OffsetAndMetadata(*item) for item in texts)
+                return self._stable_records(group) if is_stable else self._records(group, None)
             case CommitOffset(transaction, group, records):
                 for start in range(0, len(records), _RECORDS_MAX):
                     offsets = {
@@ -278,52 +280,36 @@ class TransactionRequests:
             case EndTransaction(transaction, committed):
                 return self.transactions.end(transaction, committed=committed)
             case IsOngoing(transaction):
-                return self._is_open(transaction)
+                return self._is_in(ONGOING, transaction)
             case AwaitCompletion(transaction):
                 # The coordinator refuses it while the transaction is not complete: it is retried.
                 self.transactions.end(transaction, committed=True)
                 return None
             case IsDriverWaiting(driver):
-                return self._awaits(driver)
+                return self._is_in(EMPTY, driver)
 
-    def _texts(
+    def _records(
         self, group: str, stable_in: Collection[TopicPartition] | None
-    ) -> tuple[tuple[int, str, str], ...]:
-        return committed_texts(self._metadata, group, self._net, stable_in=stable_in)
+    ) -> tuple[OffsetAndMetadata, ...]:
+        return committed_records(self._metadata, self._net, group, stable_in)
 
-    def _stable_texts(self, group: str) -> tuple[tuple[int, str, str], ...]:
+    def _stable_records(self, group: str) -> tuple[OffsetAndMetadata, ...]:
         if self._topic is not None:
-            return self._texts(group, [TopicPartition(self._topic, 0)])
+            return self._records(group, [TopicPartition(self._topic, 0)])
         # The first offset of the group may be pending in any topic. All topics are requested only then: a
         # stream reads twice a batch.
-        return self._texts(group, ()) or self._texts(group, partitions_of_offsets(self._metadata))
+        return self._records(group, ()) or self._records(group, partitions_of_offsets(self._metadata))
 
     def _fence(self, fenced: Sequence[str | Transaction]) -> list[KafkaWireError | None]:
         # Brokers accept the timeout of attempts, which may be less than that of fenced ids.
         timeout_ms = min(FENCED_TIMEOUT_MS, self._timeout_ms)
         return self.transactions.fence(fenced, timeout_ms, self._within or fencing_deadline(self._net))
 
-    def _fence_or_abort(self, transaction: Transaction) -> None:
-        [error] = self._fence([transaction])
-        if isinstance(error, UnsupportedVersionError):
-            self.transactions.end(transaction, committed=False)  # brokers before 2.5
-        elif error is not None:
-            raise error
-
-    def _awaits(self, driver: Transaction) -> bool | None:
+    def _is_in(self, state: str, transaction: Transaction) -> bool | None:
         try:
-            result = self.transactions.describe(driver.id)
+            return _has_state(state, transaction, self.transactions.describe(transaction.id))
         except UnsupportedVersionError:
             return None  # brokers before 3.0
-        identity = result.transaction_state, result.producer_id, result.producer_epoch
-        return identity == (EMPTY, driver.producer_id, driver.epoch)
-
-    def _is_open(self, transaction: Transaction) -> bool | None:
-        try:
-            result = self.transactions.describe(transaction.id)
-        except UnsupportedVersionError:
-            return None  # brokers before 3.0
-        return _is_of(transaction, result)
 
     def _all_open(self, requests: Sequence[IsOngoing]) -> dict[Request, Answer]:
         """Answer many ``IsOngoing`` with few requests to each coordinator."""
@@ -331,7 +317,7 @@ class TransactionRequests:
             result = self.transactions.described([item.transaction.id for item in requests])
         except UnsupportedVersionError:
             return dict.fromkeys(requests)  # brokers before 3.0
-        return {item: _is_of(item.transaction, result[item.transaction.id]) for item in requests}
+        return {item: _has_state(ONGOING, item.transaction, result[item.transaction.id]) for item in requests}
 
     def _all_settled(self, requests: Sequence[AwaitCompletion]) -> dict[Request, Answer]:
         """Find the transactions that are complete, and poll while others may become so."""
@@ -360,7 +346,7 @@ def _is_complete(request: AwaitCompletion, result: DescribedTransaction) -> bool
     return is_later and result.transaction_state == COMPLETE_COMMIT
 
 
-def _is_of(transaction: Transaction, result: DescribedTransaction) -> bool:
-    """Return whether the transaction that a coordinator reports is this one, and ongoing."""
+def _has_state(state: str, transaction: Transaction, result: DescribedTransaction) -> bool:
+    """Return whether the transaction that a coordinator reports is this one, and in that state."""
     identity = result.transaction_state, result.producer_id, result.producer_epoch
-    return identity == (ONGOING, transaction.producer_id, transaction.epoch)
+    return identity == (state, transaction.producer_id, transaction.epoch)

@@ -13,19 +13,17 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.clients.writing.sender import PartitionReceipt, Sender
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
+from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import LOG, DeliveryError, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
@@ -143,10 +141,8 @@ class TaskTransaction:
         if self.step is TaskStep.WRITE:
             return replace(self, step=TaskStep.COMMIT_OFFSET, committed=now)
         assert self.step is TaskStep.COMPARE
-        committed = self.committed
-        assert committed is not None
-        difference = committed.difference(now)
-        if difference is None:
+        assert self.committed is not None
+        if (difference := self.committed.difference(now)) is None:
             return replace(self, step=TaskStep.DONE, transaction=None)
         return self._failed(
             f"batch {self.batch} is committed already, by {quote(self.group)} {difference}; {OTHER_ROWS}"
@@ -160,11 +156,10 @@ class TaskTransaction:
 
     def _read_committed(self, records: tuple[OffsetAndMetadata, ...]) -> TaskTransaction:
         committed = CommittedBatch.last(records, self.group)
-        if committed is not None:
-            if committed.batch == self.batch:
-                return replace(self, step=TaskStep.COMPARE, committed=committed)
-            if fault := self.batch.fault_after(committed.batch):
-                return self._failed(fault)
+        if committed is not None and committed.batch == self.batch:
+            return replace(self, step=TaskStep.COMPARE, committed=committed)
+        if committed is not None and (fault := self.batch.fault_after(committed.batch)):
+            return self._failed(fault)
         return replace(self, step=TaskStep.WRITE)
 
     def _refuse(self, refused: Refused) -> TaskTransaction:
@@ -236,9 +231,10 @@ class TransactionAge:
             ) from error
 
 
-class AttemptSender:
-    """Sends the records of one attempt, and takes over its id with the first of them. ``timeout_ms`` is the
-    timeout of its transaction, ``write_began_s`` the start of the write (see ``TransactionAge``)."""
+class AttemptSender(Sender):
+    """Sends the records of one attempt, and takes over its id with the first of them. It ignores the speed of
+    brokers. ``timeout_ms`` is the timeout of its transaction, ``write_began_s`` the start of the write (see
+    ``TransactionAge``)."""
 
     def __init__(
         self,
@@ -287,30 +283,24 @@ class AttemptSender:
             with self._age.explain():
                 self._producer.add(partition, records)
 
-    def queue_capacity(self, partitions: Sequence[TopicPartition]) -> None:
-        """Return None: transactional writes ignore the speed of brokers."""
-
     def finish(self) -> tuple[PartitionReceipt, ...]:
         """Send the rest, and commit the batch's offset in the transaction. Raises as ``add``."""
         if self._task.step is TaskStep.INIT_PRODUCER_ID:
             return ()
         with self._age.explain():
             receipts = self._producer.finish() if self._producer else ()
-            topics = tuple((topic, self._id_of(topic)) for topic in sorted(self.topics))
+            ids = {topic: self._metadata.id_of(topic) for topic in sorted(self.topics)}
+            topics = tuple((topic, id_.hex if id_ else "") for topic, id_ in ids.items())
             self._task = self._task.wrote(self.row_count, self._size, self._content, topics)
             self._advance()
         return receipts
 
-    def _id_of(self, topic: str) -> str:
-        id_ = self._metadata.id_of(topic)
-        return id_.hex if id_ else ""
-
-    def __enter__(self) -> AttemptSender:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
+    def close(self) -> None:
         if self._producer is not None:
             self._producer.close()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
         if exc_info[1] is not None and self._task.step in _BEGUN:
             self._task = self._task.fail("")
             self._send_due()
@@ -321,7 +311,7 @@ class AttemptSender:
         self._age = TransactionAge(self._timeout_ms, self._write_began_s)
         if self._task.step is TaskStep.WRITE:
             assert self._task.transaction is not None
-            transaction = producer_transaction(self._requests.transactions, self._task.transaction)
+            transaction = ProducerTransaction(self._requests.transactions, self._task.transaction)
             self._producer = Producer(self._metadata, self._options, transaction=transaction)
 
     def _advance(self) -> None:
@@ -335,21 +325,7 @@ class AttemptSender:
             self._task = self._task.answered(self._requests.send(request))
 
 
-def producer_transaction(transactions: Transactions, transaction: Transaction) -> ProducerTransaction:
-    """Describe a transaction to the producer that writes in it."""
-    producer = ProducerId(transaction.producer_id, transaction.epoch, transaction.id, transaction.version)
-
-    def add_partitions(partitions: Collection[TopicPartition]) -> None:
-        transactions.add_partitions(transaction, partitions)
-
-    return ProducerTransaction(producer, add_partitions)
-
-
 def _payload_size(records: Records) -> int:
     """Count the bytes of all keys and values."""
     columns = [column for column in (records.keys, records.values) if column is not None]
-    return sum(_bytes_of(column) for column in columns)
-
-
-def _bytes_of(column: pa.Array) -> int:
-    return pc.sum(pc.binary_length(column)).as_py() or 0
+    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)

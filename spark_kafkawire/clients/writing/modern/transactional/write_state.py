@@ -71,11 +71,6 @@ def write_of_id(transactional_id: str) -> str | None:
     return match[1] if match else None
 
 
-def suffix_of(transactional_id: str, prefix: str) -> str:
-    """Part of a transactional id after the prefix."""
-    return transactional_id.removeprefix(f"{prefix}-")
-
-
 def decision_groups(group: str, count: int) -> Iterator[str]:
     """Groups that keep the parts of a decision."""
     yield group
@@ -95,11 +90,6 @@ class OffsetAndMetadata:
     offset: int
     metadata: str
     topic: str = ""
-
-
-def newest(records: Iterable[OffsetAndMetadata]) -> OffsetAndMetadata | None:
-    """Record with the highest offset; None if there are no records."""
-    return max(records, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +152,12 @@ class CommittedBatch:
         fields = (("batch", str), ("stream", bool), ("id", str), *numbers)
         content = decode_metadata(record, group, *fields)
         batch = BatchId(content["batch"], record.offset, content["stream"])
-        rows, size, checksum, serial = (content[name] for name, _ in numbers)
-        return cls(batch, rows, size, checksum, serial, ((record.topic, content["id"]),))
+        return cls(batch, *(content[name] for name, _ in numbers), topics=((record.topic, content["id"]),))
 
     @classmethod
     def last(cls, records: Iterable[OffsetAndMetadata], group: str) -> CommittedBatch | None:
         """Decode the records of all topics; None without one. Raises as ``of``."""
-        result = [cls.of(record, group) for record in records]
-        if not result:
+        if not (result := [cls.of(record, group) for record in records]):
             return None
         last = max(result, key=lambda item: (item.serial, item.batch.number))
         same = (item for item in result if (item.batch, item.serial) == (last.batch, last.serial))
@@ -290,7 +278,7 @@ class Decision:
                     busy=self.busy,
                     parts=max(len(parts), 1),
                     open=[
-                        [suffix_of(item.id, prefix), item.producer_id, item.epoch, item.version]
+                        [item.id.removeprefix(f"{prefix}-"), item.producer_id, item.epoch, item.version]
                         for item in part
                     ],
                     topics=self.topic_count,
@@ -314,10 +302,17 @@ class Decision:
             for content in contents
             for suffix, producer_id, epoch, version in content["open"]
         )
-        batch = BatchId(first["batch"], first["number"], first["stream"])
-        counts = first["tasks"], first["busy"]
-        kept = topics, first["topics"]
-        return cls(records[0].offset, batch, *counts, open_, *kept, first["first"], first["lost"])
+        return cls(
+            serial=records[0].offset,
+            batch=BatchId(first["batch"], first["number"], first["stream"]),
+            tasks=first["tasks"],
+            busy=first["busy"],
+            open=open_,
+            topics=topics,
+            topic_count=first["topics"],
+            first=first["first"],
+            lost=first["lost"],
+        )
 
 
 def other_topics(before: Iterable[str], now: Iterable[str]) -> str:
@@ -370,11 +365,11 @@ def last_decision(
     and as ``committed_texts``.
     """
     group = driver_id(prefix)
-    first = _newest(metadata, net, group, stable_in)
+    first = max(committed_records(metadata, net, group, stable_in), default=None)
     if first is None:
         return None
     others = [
-        _newest(metadata, net, item, stable_in)
+        max(committed_records(metadata, net, item, stable_in), default=None)
         for item in [*decision_groups(group, part_count(first, group))][1:]
     ]
     records = [first, *(item for item in others if item is not None and item.offset == first.offset)]
@@ -387,11 +382,12 @@ def last_decision(
     return Decision.of(tuple(records), prefix, group)
 
 
-def _newest(
+def committed_records(
     metadata: Metadata, net: NetOptions, group: str, stable_in: Collection[TopicPartition] | None
-) -> OffsetAndMetadata | None:
+) -> tuple[OffsetAndMetadata, ...]:
+    """Fetch the records of a group in all topics. ``stable_in`` and errors are as in ``committed_texts``."""
     texts = committed_texts(metadata, group, net, stable_in=stable_in)
-    return newest(OffsetAndMetadata(*item) for item in texts)
+    return tuple(OffsetAndMetadata(*item) for item in texts)
 
 
 def write_of_group(group: str, records: Sequence[OffsetAndMetadata]) -> str | None:
@@ -457,9 +453,8 @@ def decode_metadata(record: OffsetAndMetadata, group: str, *fields: tuple[str, t
         content = json.loads(record.metadata)
     except (ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict) or content.get("kafkawire") != 1:
-        raise _foreign(record, group)
-    if not all(type(content.get(name)) is kind for name, kind in fields):
+    is_own = isinstance(content, dict) and content.get("kafkawire") == 1
+    if not is_own or not all(type(content.get(name)) is kind for name, kind in fields):
         raise _foreign(record, group)
     return content
 

@@ -32,7 +32,7 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
     quote,
 )
-from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition, WireFormat, id_text
+from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, WireFormat, id_text
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
@@ -62,10 +62,7 @@ def settings_of(task: FetchTask, options: FetchOptions, net: NetOptions) -> Conn
 
 
 class Fetcher:
-    """Read of one range.
-
-    The connection comes from ``connections`` and returns there after a read without failure.
-    """
+    """Read of one range. The connection comes from ``connections`` and returns there without a failure."""
 
     def __init__(
         self,
@@ -83,10 +80,7 @@ class Fetcher:
         self._partition = task.range.topic_partition
         self._stop_offset = task.range.stop_offset
         settings = settings_of(task, options, net)
-        near = _near_replica(self._partition, cluster, options, settings)
-        self._connection = LeaderConnection(
-            self._partition, task.leader, cluster, settings, connections, near
-        )
+        self._connection = LeaderConnection(task, cluster, options, settings, connections)
         self._attempts = Attempts(replace(net.retry, retry_timeout_s=options.retry_timeout_s))
         # A response contradicts itself only briefly, or for ever: long retries do not help.
         self._doubts = Attempts(net.retry.impatient)
@@ -335,28 +329,32 @@ class TopicRecreated(UnknownTopicError):
 class LeaderConnection:
     """The leader of one partition and a connection to it, both found on demand.
 
-    ``planned`` is the leader from planning, and is tried first. A leader of another topic with the same name,
-    or of an older epoch, is refused. ``near`` may choose a follower in place of the leader.
+    The leader from planning is tried first. A leader of another topic with the same name, or of an older
+    epoch, is refused. ``near`` may choose a follower in place of the leader.
     """
 
     def __init__(
         self,
-        partition: TopicPartition,
-        planned: Leader,
+        task: FetchTask,
         cluster: Cluster,
+        options: FetchOptions,
         settings: ConnectionSettings,
         connections: Pool,
-        near: NearReplica | None = None,
     ) -> None:
-        self._partition = partition
-        self.near = near
-        self._planned = planned
+        self._partition, self._planned = task.range.topic_partition, task.leader
         self._cluster = cluster
         self._settings = settings
         self._connections = connections
         #: The leader by the last look-up; None if the next request needs another look-up.
-        self.leader: Leader | None = planned
+        self.leader: Leader | None = task.leader
         self._client: Client | None = None
+        #: None if no rack is set, or if it is not known.
+        self.near: NearReplica | None = None
+        servers = settings.bootstrap_servers
+        if options.rack is not None and (rack := options.rack.found(servers, cluster.racks)):
+            from .modern.near_replica import NearReplica
+
+            self.near = NearReplica(rack, self._partition, cluster, servers)
 
     def place(self, offset: int) -> str:
         """An offset of the log and its leader, or the follower that is read from, for messages."""
@@ -434,17 +432,6 @@ class LeaderConnection:
         return leader
 
 
-def _near_replica(
-    partition: TopicPartition, cluster: Cluster, options: FetchOptions, settings: ConnectionSettings
-) -> NearReplica | None:
-    """The choice of a replica in the client's rack; None if no rack is set, or if it is not known."""
-    if options.rack is None or not (rack := options.rack.found(settings.bootstrap_servers, cluster.racks)):
-        return None
-    from .modern.near_replica import NearReplica
-
-    return NearReplica(rack, partition, cluster, settings.bootstrap_servers)
-
-
 class PartitionReader(Protocol):
     """The requests for one range and the rows of their responses. No socket, no waiting.
 
@@ -476,19 +463,14 @@ class PartitionReader(Protocol):
         ``Contradiction``."""
 
     def columns(self) -> Iterator[Columns]:
-        """The fetched rows, in order.
-
-        Raises ``BrokerError`` as ``receive``, ``CorruptDataError``, ``LimitError`` (fatal).
-        """
+        """The fetched rows, in order. Raises as ``receive``, ``CorruptDataError``, ``LimitError`` (fatal)."""
 
     def report(self) -> None:
         """Log the damage that ``badRecords`` left out, after the read."""
 
     def restart(self, offset: int | None = None) -> None:
-        """Request the missing bytes again, after the connection was lost.
-
-        With ``offset``, continue there and discard the bytes that are not decoded.
-        """
+        """Request the missing bytes again, after the connection was lost. With ``offset``, continue there and
+        discard the bytes that are not decoded."""
 
 
 def _make_v07_reader(*args: Any) -> PartitionReader:
@@ -525,7 +507,11 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of one range, of brokers or of files, as batches of the schema's columns. Raises the
     errors of a read."""
-    layouts = _layouts(task)
+    layouts: LayoutsOfRows | None = None
+    if task.layouts is not None:
+        from .key_order import LayoutsOfRows
+
+        layouts = LayoutsOfRows(task.range.topic_partition, task.layouts)
     typed_values = typed_values_of(task, schema, typed)
     batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
     wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
@@ -565,12 +551,3 @@ def _columns(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> I
     options = of_planned(options, task)
     cluster = cluster_of(options, (task.leader.broker,))
     return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
-
-
-def _layouts(task: FetchTask) -> LayoutsOfRows | None:
-    """The source of layouts for the rows, None unless ``keyOrder`` asks for it."""
-    if task.layouts is None:
-        return None
-    from .key_order import LayoutsOfRows
-
-    return LayoutsOfRows(task.range.topic_partition, task.layouts)

@@ -1,11 +1,6 @@
 """Key order (option ``keyOrder``) in a read task of modern Kafka: the layout of each row, and a check of
 keys.
 
-    layouts = LayoutsOfRows(task.range.topic_partition, task.layouts)
-    for columns in fetcher.columns():
-        yield layouts.marked(columns)
-    layouts.report()
-
 A layout is the time in which the topic had one number of partitions. The check compares the partition of each
 record with the one that its key has in the layout. A task of a Python source can return only rows or an
 error, and few users read its log. So an error reports keys without an order, unless the user selects the
@@ -26,7 +21,6 @@ import pyarrow as pa
 from spark_kafkawire.errors import LOG, OptionError, counted
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import PartitionerCheck
-from spark_kafkawire.records.arrays import Int32s, Uint8s
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.key_hashes import (
     EARLY,
@@ -79,7 +73,9 @@ class LayoutsOfRows:
         layouts = by_offset(columns.offset, self._layouts.first, self._layouts.boundaries)
         if columns.keys is None or self._layouts.check is PartitionerCheck.NONE:
             return replace(columns, layouts=layouts)
-        layouts, kinds = self._checked(columns.keys, layouts)
+        keyed = columns.keys.is_valid().to_numpy(zero_copy_only=False)
+        hashes, partition = positive_hashes(columns.keys), self._topic_partition.partition
+        layouts, kinds = by_key(hashes, keyed, layouts, partition, self._layouts.counts)
         if not kinds.any():
             return replace(columns, layouts=layouts)
         for kind, count in enumerate(np.bincount(kinds).tolist()):
@@ -89,12 +85,6 @@ class LayoutsOfRows:
         if self._layouts.check is PartitionerCheck.STRICT:
             self._refuse()
         return replace(columns, layouts=layouts, misplaced=MISPLACED.take(pa.array(kinds)))
-
-    def _checked(self, keys: pa.BinaryArray, layouts: Int32s) -> tuple[Int32s, Uint8s]:
-        keyed = keys.is_valid().to_numpy(zero_copy_only=False)
-        return by_key(
-            positive_hashes(keys), keyed, layouts, self._topic_partition.partition, self._layouts.counts
-        )
 
     def _refuse(self) -> None:
         if (fault := max(self._faults & self._counts.keys(), default=EXPECTED)) == EXPECTED:
@@ -113,9 +103,5 @@ class LayoutsOfRows:
             LOG.log(level, "option keyOrder: %s", "; ".join(map(self._what, sorted(self._counts))))
 
     def _what(self, kind: int) -> str:
-        count = self._counts[kind]
-        first = self._first[kind]
-        return (
-            f"{self._topic_partition}: {counted(count, 'record')}, the first at offset {first}: "
-            f"{_CAUSES[kind]}"
-        )
+        records = f"{counted(self._counts[kind], 'record')}, the first at offset {self._first[kind]}"
+        return f"{self._topic_partition}: {records}: {_CAUSES[kind]}"

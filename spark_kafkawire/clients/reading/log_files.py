@@ -4,8 +4,6 @@
         ...
 
 A file that is gone is a loss of data, which ``failOnDataLoss`` decides about: a live broker deletes segments.
-
-The ``LogFeed`` of the generation decodes the bytes.
 """
 
 from __future__ import annotations
@@ -74,10 +72,8 @@ class LogFiles:
         self._feed = feed(task.range, options, wanted, self._aborted(), self._slice.is_compacted)
 
     def columns(self) -> Iterator[Columns]:
-        """All records of the range, in order.
-
-        Raises ``CorruptDataError``, ``LimitError``, ``DataLossError``, ``FileAccessError`` (fatal).
-        """
+        """All records of the range, in order. Raises ``CorruptDataError``, ``LimitError``,
+        ``DataLossError``, ``FileAccessError`` (fatal)."""
         for segment in self._slice.segments:
             if self._feed.done:
                 break

@@ -4,14 +4,12 @@
         ...
 
 One request asks for all ranges of a leader. Each part of its response is checked as in a read of one range
-(``fetcher``). A range whose part fails is read alone from there on, after its
-neighbours. If the leader of some ranges has moved, they are requested from the new one, together.
+(``fetcher``). A range whose part fails is read alone from there on, after its neighbours. If the leader of
+some ranges has moved, they are requested from the new one, together.
 
 Ranges take turns (KIP-74): a response has room for the first range of its request at least, so ranges that a
 response had no room for come first in the next request. Each exchange completes a range, brings records, or
 sends a range away to be read alone, so that the loop ends.
-
-The ``Packing`` of the wire format, from ``PACKINGS``, makes one request of many and divides its response.
 """
 
 from __future__ import annotations
@@ -69,11 +67,8 @@ class Pack:
         self._alone: list[tuple[Fetcher, KafkaWireError]] = []
 
     def columns(self) -> Iterator[tuple[FetchTask, Columns]]:
-        """All records of the ranges, those of each in order.
-
-        Raises the errors of ``Fetcher.columns``. An exchange that fails as a whole is repeated as that of a
-        single range.
-        """
+        """All records of the ranges, those of each in order. Raises the errors of ``Fetcher.columns``. An
+        exchange that fails as a whole is repeated as that of a single range."""
         try:
             while self._waiting:
                 yield from self._round()

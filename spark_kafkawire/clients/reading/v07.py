@@ -8,16 +8,13 @@ are held until it arrives. No byte is fetched twice.
 ``Stitcher`` decodes whole messages of chunks that are cut anywhere. Messages inside one chunk are decoded in
 place. Only a message that the end of a chunk cuts is copied. It is copied in front of the next chunk if it
 fits there, so that both are decoded at once; otherwise it is assembled from several chunks.
-
-MULTIFETCH requests windows of many partitions (``MultiFetches``). Its response has a part for each window, in
-order, with an error code of its own. ``MessageFeed`` decodes segment files: a log is one sequence of bytes,
-whatever its files are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, LimitError
@@ -163,17 +160,13 @@ class V07Reader:
             self._stitcher.resume(rest)
             if walk.first is None:
                 self._damaged.passed()
-        elif len(rest) > self._held_bytes_max:
+        # Enough for a damaged message and the one after it, which proves its end.
+        elif len(rest) > 2 * self._options.message_bytes_max + self._options.fetch_bytes:
             damage = walk.rest or Damage(0, len(rest), self.offset, self.offset, "it has no end")
             raise self._cause if isinstance(self._cause, LimitError) else unproven(damage)
         else:
             held[:] = rest
             self._walked_size = len(rest)
-
-    @property
-    def _held_bytes_max(self) -> int:
-        """Enough for a damaged message and the one after it, which proves its end."""
-        return 2 * self._options.message_bytes_max + self._options.fetch_bytes
 
     def _whole(self, data: bytes, part: Whole, offset: int) -> Iterator[Columns]:
         """The rows of sound messages; one that cannot be decoded is fetched again."""
@@ -191,13 +184,8 @@ class V07Reader:
                 yield decoded.columns
 
     def _cut(self, offset_range: OffsetRange, options: FetchOptions) -> Windows[Chunk]:
-        """The windows to fetch, and how many at once."""
-        return Windows(
-            offset_range.start_offset,
-            offset_range.stop_offset,
-            options.fetch_bytes,
-            options.fetches_in_flight,
-        )
+        start, stop = offset_range.start_offset, offset_range.stop_offset
+        return Windows(start, stop, options.fetch_bytes, options.fetches_in_flight)
 
     def _request(self, window: Window) -> object:
         tp = self._range.topic_partition
@@ -275,7 +263,7 @@ class Windows(Generic[T]):
         self._held[offset] = (answer, size)
         if 0 < size < window.size:
             self._gaps.append(Window(offset + size, window.size - size))
-            self._gaps.sort(key=lambda gap: gap.offset)
+            self._gaps.sort(key=attrgetter("offset"))
 
     def take(self) -> T | None:
         """The response with the next byte of the stream; None until it arrives."""
@@ -286,15 +274,13 @@ class Windows(Generic[T]):
         return answer
 
     def restart(self, offset: int | None = None) -> None:
-        """Fetch all missing windows again, after the connection was lost.
-
-        With ``offset``, continue there and discard all held responses: the bytes before it are gone.
-        """
+        """Fetch all missing windows again, after the connection was lost. With ``offset``, continue there and
+        discard all held responses: the bytes before it are gone."""
         if offset is not None:
             self.next_offset = self._frontier = min(offset, self._stop_offset)
             self._gaps, self._held = [], {}
         else:
-            self._gaps = sorted([*self._gaps, *self._asked.values()], key=lambda gap: gap.offset)
+            self._gaps = sorted([*self._gaps, *self._asked.values()], key=attrgetter("offset"))
         self._asked = {}
 
 
@@ -388,7 +374,8 @@ class Stitcher:
 
 
 class MultiFetches:
-    """``Packing`` of FETCH."""
+    """``Packing`` of FETCH: a response to MULTIFETCH has a part for each request, in order, with its own
+    error code."""
 
     def __init__(self, options: FetchOptions) -> None:
         self.bytes_max = options.fetch_bytes

@@ -134,7 +134,6 @@ class RecordBatchReader:
 
     @property
     def _is_due(self) -> bool:
-        """True if another fetch is needed."""
         return self.next_offset < self._stop_offset or self._pending is not None
 
     def report(self) -> None:
@@ -185,7 +184,10 @@ class RecordBatchReader:
             return
         is_committed = response.request.isolation_level == READ_COMMITTED
         if index.count:
-            self._check_log_start(result, index)
+            # Missing offsets are compacted records, markers or aborted records, unless the log starts after
+            # the fetch offset: then retention deleted them.
+            if min(result.log_start_offset, int(index.column(BASE_OFFSET)[0])) > self.next_offset:
+                raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
             index, self.gaps = confirm_batches(
                 index, result, self.next_offset, self._stop_offset, is_committed
             )
@@ -396,14 +398,13 @@ class RecordBatchReader:
             partition_max_bytes=self._fetch_bytes,
         )
         topic_id = leader.topic_id or NO_TOPIC_ID
+        topic = FetchTopic(topic=self._topic_partition.topic, topic_id=topic_id, partitions=(partition,))
         return FetchRequest(
             max_wait_ms=self._options.wait_ms,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
             isolation_level=isolation_level,
-            topics=(
-                FetchTopic(topic=self._topic_partition.topic, topic_id=topic_id, partitions=(partition,)),
-            ),
+            topics=(topic,),
             rack_id=leader.rack,
             batch_bytes_max=self._options.message_bytes_max,
             is_to_follower=leader.is_follower,
@@ -446,15 +447,6 @@ class RecordBatchReader:
             self.gaps = None
             raise self._empty_fetch(response, result)
         self.next_offset = self._stop_offset
-
-    def _check_log_start(self, result: FetchPartitionResponse, index: BatchIndex) -> None:
-        # Missing offsets are compacted records, markers or aborted records, unless the log starts after the
-        # fetch offset: then retention deleted them.
-        if (
-            result.log_start_offset > self.next_offset
-            and int(index.column(BASE_OFFSET)[0]) > self.next_offset
-        ):
-            raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
 
     def _empty_fetch(self, response: FetchResponse, result: FetchPartitionResponse) -> EmptyFetch:
         """The error for a response without records.

@@ -8,11 +8,6 @@ before those that were not sent yet, which keeps the order within a partition.
 A request takes batches of one leader, and leaders take turns (``LeaderQueues``). So the cost of a request
 does not grow with the batches that wait for other leaders.
 
-Requests become smaller if brokers close connections because of their size (``RequestSizes``). Azure Event
-Hubs closes the connection, without a response, on a request above 1,046,528 bytes. A broker that restarts
-closes connections, too. The size is the reason if a broker accepts new connections, and closes each of them
-on a request that is larger than all requests with a response.
-
 A batch fails if the broker refuses it, or if its response is missing: a ``Verdict`` retries it, splits it, or
 fails the write. Source: Apache Kafka's Sender and TransactionManager; KIP-98, KIP-126 (splitting),
 KIP-360.
@@ -423,7 +418,13 @@ _SUSPECT_BYTES_MIN: Final = 64 << 10
 
 class RequestSizes:
     """Sizes of requests. ``size_max`` bounds a request with all its parts, in bytes; a single batch may be
-    larger."""
+    larger.
+
+    Requests become smaller if brokers close connections because of their size. Azure Event Hubs does that,
+    without a response, on a request above 1,046,528 bytes. A broker that restarts closes connections, too.
+    The size is the reason if a broker accepts new connections, and closes each of them on a request that is
+    larger than all requests with a response.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         self.size_max = options.delivery.request_bytes_max
@@ -476,10 +477,7 @@ class RequestSizes:
         self, broker: Broker, requests: Sequence[Sequence[ProducerBatch]], error: KafkaWireError
     ) -> KafkaWireError:
         """Record that a connection was closed on these requests, and return the error, with the size if the
-        size may be the reason.
-
-        After several closes in a row, ``size_max`` becomes half of the size.
-        """
+        size may be the reason. After several closes in a row, ``size_max`` becomes half of the size."""
         size = max(map(self.of, requests), default=0)
         is_suspect = self._has_answers and size > max(self._answered, _SUSPECT_BYTES_MIN)
         if not is_suspect or not isinstance(error, ConnectionLost):

@@ -193,11 +193,8 @@ class ProducerBatch:
     @property
     def begins_its_whole(self) -> bool:
         """True for the first part of a batch that may be in the log."""
-        whole = self.whole
-        return whole is not None and (whole.producer, whole.base_sequence) == (
-            self.producer,
-            self.base_sequence,
-        )
+        own, whole = (self.producer, self.base_sequence), self.whole
+        return whole is not None and own == (whole.producer, whole.base_sequence)
 
     @property
     def request_size(self) -> int:
@@ -206,11 +203,9 @@ class ProducerBatch:
 
     def data(self) -> Buffer:
         """Bytes to send, with producer id and sequence."""
-        producer = self.producer
-        is_transactional = producer.transactional_id is not None
-        return self.encoded.with_producer(
-            producer.id, producer.epoch, self.base_sequence, is_transactional=is_transactional
-        )
+        identity = self.producer.id, self.producer.epoch, self.base_sequence
+        is_transactional = self.producer.transactional_id is not None
+        return self.encoded.with_producer(*identity, is_transactional=is_transactional)
 
     def halves(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Split into two batches with the same records and sequences."""

@@ -1,7 +1,4 @@
-"""Connections of a write task to the leaders of partitions in modern Kafka (0.8 to 4.x).
-
-Each connection has the batches that are in flight on it, and pairs Produce responses with them.
-"""
+"""Connections of a write task to the leaders of partitions in modern Kafka (0.8 to 4.x)."""
 
 from __future__ import annotations
 
@@ -78,10 +75,8 @@ class BrokerConnection:
         return 2 if version >= _MAGIC_2_SINCE else int(version >= _MAGIC_1_SINCE)
 
     def send(self, batches: Sequence[ProducerBatch]) -> None:
-        """Send one request, with at most one batch of each partition.
-
-        Raises ``TransportError`` (retriable); the batches count as in flight then.
-        """
+        """Send one request, with at most one batch of each partition. Raises ``TransportError`` (retriable);
+        the batches count as in flight then."""
         if not self._requests:
             self._moved_s = time.monotonic()
         self._requests.append(batches)
@@ -91,10 +86,7 @@ class BrokerConnection:
 
     def take(self) -> list[tuple[ProducerBatch, ProducePartitionResponse]]:
         """Receive the response to the oldest request in flight, and return the outcome of each of its
-        batches.
-
-        Raises ``TransportError`` (retriable), ``ProtocolError`` (fatal).
-        """
+        batches. Raises ``TransportError`` (retriable), ``ProtocolError`` (fatal)."""
         received = self._client.receive(_first_deadline(self._requests[0]))
         response: ProduceResponse = received.body
         answers = {
@@ -127,8 +119,7 @@ class BrokerConnection:
 
     def _request(self, batches: Sequence[ProducerBatch]) -> ProduceRequest:
         topics = groupby(
-            sorted(batches, key=lambda batch: batch.topic_partition),
-            lambda batch: batch.topic_partition.topic,
+            sorted(batches, key=attrgetter("topic_partition")), attrgetter("topic_partition.topic")
         )
         # All batches of a task have one producer id, except for those that continue another producer's, which
         # are in no transaction.

@@ -6,9 +6,6 @@
 
 Batches of an idempotent producer carry its id and a sequence, by which brokers recognize duplicates. Source:
 KIP-98.
-
-``check_records`` refuses records that brokers or readers could not use, before any is sent: too large, before
-1970, or with broken headers. It works on whole columns.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -51,7 +47,6 @@ if TYPE_CHECKING:
 _GATHERED_BATCHES: Final = 4
 #: Parts of one partition are concatenated up to this many bytes: each part has a cost of its own.
 _COPIED_BYTES_MAX: Final = 64 << 10
-_NOTHING_RESUMED: Final[Mapping[TopicPartition, ProducerPosition]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +77,12 @@ class Producer(Sender):
         self,
         metadata: Metadata,
         options: WriteOptions,
-        resumed: Mapping[TopicPartition, ProducerPosition] = _NOTHING_RESUMED,
+        resumed: Mapping[TopicPartition, ProducerPosition] | None = None,
         transaction: ProducerTransaction | None = None,
     ) -> None:
         self._metadata = metadata
         self._options = options
-        self._resumed = resumed
+        self._resumed = resumed or {}
         self._transaction = transaction
         self._buffered: dict[TopicPartition, list[Records]] = {}
         self._buffered_sizes: dict[TopicPartition, int] = {}
@@ -100,10 +95,8 @@ class Producer(Sender):
 
     def add(self, partition: TopicPartition, records: Records) -> None:
         """Buffer records of a partition. The whole buffer is sent once it fills some batches or the memory.
-
         Raises ``DeliveryError``, ``OptionError``, and the error that prevents the first batch from being sent
-        (all fatal).
-        """
+        (all fatal)."""
         self._buffered.setdefault(partition, []).append(records)
         size = records.nbytes
         self._buffered_bytes += size
@@ -132,7 +125,6 @@ class Producer(Sender):
         )
 
     def close(self) -> None:
-        """Return the connections to the pool for later tasks; never fails."""
         self._batch_sender.close()
 
     def _flush(self) -> None:
@@ -147,27 +139,21 @@ class Producer(Sender):
         self._batch_sender.pump()
 
     def _deliver(self, partition: TopicPartition, parts: Sequence[Records]) -> None:
-        state, encoder = self._state(partition)
-        left = deque(parts)
+        options = self._options
+        if self._encoder is None:
+            magic, level = self._batch_sender.magic(partition), options.compression_level
+            self._encoder = BatchEncoder(magic, options.compression, level, options.message_size_max)
+        encoder = self._encoder
+        if partition not in self._states:
+            self._states[partition] = self._new_state(partition, encoder.magic)
+        state, left = self._states[partition], deque(parts)
         batch_bytes_max = min(state.batch_bytes_max, self._batch_sender.sizes.batch_bytes_max)
         for encoded in encoder.encode(parts, batch_bytes_max):
-            own = take_rows(left, encoded.count)
-            batch = ProducerBatch(
-                partition, own, encoder, encoded, self._batch_count, self._batch_sender.deadline()
-            )
+            own, deadline = take_rows(left, encoded.count), self._batch_sender.deadline()
+            batch = ProducerBatch(partition, own, encoder, encoded, self._batch_count, deadline)
             state.assign_sequence(batch)
             self._batch_sender.enqueue(batch)
             self._batch_count += 1
-
-    def _state(self, partition: TopicPartition) -> tuple[PartitionProducerState, BatchEncoder]:
-        if self._encoder is None:
-            options, magic = self._options, self._batch_sender.magic(partition)
-            self._encoder = BatchEncoder(
-                magic, options.compression, options.compression_level, options.message_size_max
-            )
-        if partition not in self._states:
-            self._states[partition] = self._new_state(partition, self._encoder.magic)
-        return self._states[partition], self._encoder
 
     def _new_state(self, partition: TopicPartition, magic: int) -> PartitionProducerState:
         batch_bytes = self._options.batch_bytes

@@ -9,11 +9,6 @@ the rows arrived, and rows that were sent on a failed connection are never sent 
 ``read_back``). A broker appends each message set unchanged, so the set is in the log in one piece. Sets of
 one connection are in the order in which they were sent, with messages of other producers between them. Only
 the size of each set, the header of its first message and a digest are kept.
-
-The New Wire Format Proposal of 2012 has acknowledgements (``AcknowledgedSender``). A request holds message
-sets of many partitions, and its response says for each set whether and where the broker appended it. So no
-OFFSETS requests are sent before and after it, and only requests without a response have an unknown outcome.
-They are not sent again: the broker may have appended their messages.
 """
 
 from __future__ import annotations
@@ -69,17 +64,11 @@ SET_BYTES_MAX: Final = REQUEST_BYTES_MAX - (1 << 16)
 
 
 def check_rows(rows: Rows, options: WriteOptions) -> None:
-    """Refuse null values, null topics, and values that the brokers would drop without an error.
-
-    Raises ``RowError`` (fatal) with the column and the row, counted from 0 in the batch.
-    """
-    refuse_nulls("value", rows.records.values, "a message has no null; filter such rows out or fill them")
+    """Refuse null values, null topics, and values that the brokers would drop without an error. Raises
+    ``RowError`` (fatal) with the column and the row, counted from 0 in the batch."""
+    values = rows.records.values
+    refuse_nulls("value", values, "a message has no null; filter such rows out or fill them")
     rows.refuse_null_topics()
-    if rows.count:
-        _refuse_oversize(rows.records.values, options)
-
-
-def _refuse_oversize(values: pa.Array, options: WriteOptions) -> None:
     size_max = min(options.message_size_max, SET_BYTES_MAX)
     # Compression makes a value larger by a sixth and its headers at worst (snappy): smaller values need no
     # trial.
@@ -96,15 +85,15 @@ def _refuse_oversize(values: pa.Array, options: WriteOptions) -> None:
 
 
 def _fits(value: pa.Array, options: WriteOptions, size_max: int) -> bool:
+    sets = encode_sets(
+        value,
+        compression=options.compression,
+        level=options.compression_level,
+        set_bytes_max=SET_BYTES_MAX,
+        message_size_max=size_max,
+    )
     try:
-        for _ in encode_sets(
-            value,
-            compression=options.compression,
-            level=options.compression_level,
-            set_bytes_max=SET_BYTES_MAX,
-            message_size_max=size_max,
-        ):
-            pass
+        deque(sets, maxlen=0)
     except RowError:
         return False
     return True
@@ -155,7 +144,7 @@ class SetMatcher:
 
     @property
     def done(self) -> bool:
-        """Return whether every set was found or is missing."""
+        """True if every set was found or is missing."""
         return self._next == len(self._sent)
 
     @property
@@ -165,10 +154,8 @@ class SetMatcher:
         return self.offset + len(self._buffer)
 
     def feed(self, chunk: Buffer) -> None:
-        """Search the bytes of the log from ``next_offset`` on.
-
-        Raises ``CorruptDataError`` if they do not begin with a message.
-        """
+        """Search the bytes of the log from ``next_offset`` on. Raises ``CorruptDataError`` if they do not
+        begin with a message."""
         self._buffer += chunk
         self._search(ended=False)
 
@@ -252,12 +239,10 @@ def read_back(
     return matcher.found
 
 
-def _fetch(client: Client, topic_partition: TopicPartition, offset: int) -> Buffer:
-    response = client.request(
-        FetchRequest(topic_partition.topic, topic_partition.partition, offset, FETCH_BYTES)
-    )
+def _fetch(client: Client, partition: TopicPartition, offset: int) -> Buffer:
+    response = client.request(FetchRequest(partition.topic, partition.partition, offset, FETCH_BYTES))
     if response.error_code:
-        location = f"{topic_partition} at offset {offset}: written messages cannot be read back"
+        location = f"{partition} at offset {offset}: written messages cannot be read back"
         raise DeliveryError(str(broker_error(response.error_code, location)))
     chunk: Buffer = response.message_set
     return chunk
@@ -284,8 +269,7 @@ PartitionSet = tuple[TopicPartition, EncodedSet]
 
 @dataclass(slots=True)
 class _Written:
-    """Messages that were sent to one partition so far. ``ends`` are the ends of the log as OFFSETS reported
-    them."""
+    """Messages sent to one partition. ``ends`` are the ends of the log as OFFSETS reported them."""
 
     message_count: int = 0
     size: int = 0
@@ -387,7 +371,6 @@ class BrokerSender:
         return self._client
 
     def _count(self, partition: TopicPartition, encoded: EncodedSet) -> None:
-        """Count a set that is about to be sent."""
         written = self._written[partition]
         written.message_count += encoded.count
         written.size += len(encoded.data)
@@ -408,7 +391,6 @@ class BrokerSender:
         yield entries
 
     def _send(self, client: Client, sets: list[PartitionSet]) -> None:
-        """Send some sets in one request."""
         produces = tuple(ProduceRequest(tp.topic, tp.partition, encoded.data) for tp, encoded in sets)
         client.send(produces[0] if len(produces) == 1 else MultiProduceRequest(produces))
 
@@ -424,7 +406,6 @@ class BrokerSender:
             client.send(OffsetsRequest(tp.topic, tp.partition, LATEST_TIME, 1))
 
     def _receive(self, client: Client) -> None:
-        """Receive one response."""
         response = client.receive()
         partition = TopicPartition(response.request.topic, response.request.partition, self._broker.id)
         self._written[partition].ends.append(response.body.offsets[0])
@@ -468,7 +449,13 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 class AcknowledgedSender(BrokerSender):
-    """Sends message sets, and receives the acknowledgement of each, except with ``acks=0``."""
+    """Sends message sets in the New Wire Format Proposal of 2012, and receives the acknowledgement of each,
+    except with ``acks=0``.
+
+    A response says for each set whether and where the broker appended it. So no OFFSETS requests are sent
+    before and after it, and only requests without a response have an unknown outcome. They are not sent
+    again: the broker may have appended their messages.
+    """
 
     def __init__(self, broker: Broker, options: WriteOptions) -> None:
         super().__init__(broker, options)

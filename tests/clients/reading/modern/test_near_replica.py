@@ -247,7 +247,9 @@ def test_the_leader_is_asked_again_after_some_time(
         columns = fetcher.columns()
         result = [next(columns).offset.tolist()]
         asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
-        poll(lambda: not fetcher._connection.is_current, "the end of that time")
+        near = fetcher._connection.near
+        assert near is not None
+        poll(lambda: near.is_over, "the end of that time")
         result += [item.offset.tolist() for item in columns]
         assert [offset for item in result for offset in item] == list(range(COUNT))
         assert {item.rack_id for item in asked} == {"near"}

@@ -3,8 +3,7 @@
     committer = WriteCommitter.begin(options)    # on the driver, before the tasks
     committer.commit(write)                      # after them; or committer.abort(write)
 
-``DriverTransaction`` is the state machine, without I/O. The driver finishes earlier writes, decides, and ends
-the transactions of all tasks:
+``DriverTransaction`` is the state machine, without I/O:
 
     take over ─► read ─┬─► ready ─► check ─► record the decision ─► commit tasks ─► await completion
                        │                                                    ─► record that it is done ─► done
@@ -164,10 +163,8 @@ class WriteCommitter:
             # Needed even if all was committed before: a late attempt may have left a transaction open.
             self.fence_old_attempts(metadata)
         if write.open:
-            LOG.info(
-                "committed %d transaction(s) of %s in %.3f s",
-                *(len(write.open), quote(self.driver.prefix), time.monotonic() - began_s),
-            )
+            name, elapsed_s = quote(self.driver.prefix), time.monotonic() - began_s
+            LOG.info("committed %d transaction(s) of %s in %.3f s", len(write.open), name, elapsed_s)
 
     def abort(self, write: WriteSummary) -> str:
         """Abort the transactions of all tasks, or commit them if that was decided; return the outcome in
@@ -195,10 +192,8 @@ class WriteCommitter:
         return metadata
 
     def _requests(self, metadata: Metadata, within: Deadline | None = None) -> TransactionRequests:
-        timeout_ms = min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX)
-        return TransactionRequests(
-            metadata, self._options.net, timeout_ms, self._options.topic, within=within
-        )
+        options, timeout_ms = self._options, min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX)
+        return TransactionRequests(metadata, options.net, timeout_ms, options.topic, within=within)
 
     def _run(self, requests: TransactionRequests) -> None:
         while due := self.driver.requests():
@@ -229,11 +224,8 @@ class WriteCommitter:
             )
             return False
         answers = self._requests(metadata, within).send_all([FenceProducer(id_) for id_ in ids])
-        refused = {
-            id_: answer.message
-            for id_, answer in zip(ids, answers, strict=True)
-            if isinstance(answer, Refused)
-        }
+        known = zip(ids, answers, strict=True)
+        refused = {id_: answer.message for id_, answer in known if isinstance(answer, Refused)}
         if refused:
             LOG.warning(
                 "%s of attempts that are over are not fenced: %s; what they have open, or open later, %s: %s",
@@ -324,9 +316,8 @@ def check_acls(metadata: Metadata, net: NetOptions, prefix: str, topic: str | No
         is_denied = True
     if is_denied:
         raise _describe_denial(f"Read on groups that begin with {quote(prefix)}")
-    for operation in (AclOperation.WRITE, AclOperation.READ) if topic is not None else ():
-        assert topic is not None
-        if may_do_to_topic(metadata, topic, operation) is False:
+    for operation in (AclOperation.WRITE, AclOperation.READ):
+        if topic is not None and may_do_to_topic(metadata, topic, operation) is False:
             raise _describe_denial(f"{operation.name.title()} on topic {quote(topic)}")
 
 
@@ -552,13 +543,9 @@ class DriverTransaction:
         topics = tuple(sorted(item.topic for item in records if item.offset == record.offset))
         if count == 1:
             return self._last_known(Decision.of((record,), self.prefix, self.id, topics))
-        return replace(
-            self,
-            step=DriverStep.READ_PARTS,
-            parts=((self.id, record),),
-            topics=topics,
-            due=Due(tuple(FetchOffsets(group, is_stable=True) for group in groups[1:])),
-        )
+        due = Due(tuple(FetchOffsets(group, is_stable=True) for group in groups[1:]))
+        known = replace(self, parts=((self.id, record),), topics=topics)
+        return replace(known, step=DriverStep.READ_PARTS, due=due)
 
     def _read_part(self, group: str, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
         record = max(records, default=None)
@@ -643,11 +630,8 @@ class DriverTransaction:
     def _await_completion(self) -> DriverTransaction:
         """Wait for completion before it is recorded: the next tasks that read must find these offsets."""
         assert self.last is not None
-        return replace(
-            self,
-            step=DriverStep.AWAIT_COMPLETION,
-            due=Due(tuple(map(AwaitCompletion, self.last.open))),
-        )
+        due = Due(tuple(map(AwaitCompletion, self.last.open)))
+        return replace(self, step=DriverStep.AWAIT_COMPLETION, due=due)
 
     def _record_done(self) -> DriverTransaction:
         assert self.last is not None

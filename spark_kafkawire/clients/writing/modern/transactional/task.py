@@ -1,11 +1,6 @@
 """Task's side of an exactly-once write to modern Kafka: rows in a transaction that the driver ends.
 
-Each attempt of a task sends its rows in a transaction of its own, which stays open after the task:
-
-with AttemptSender(...) as sender:
-    sender.add(partition, records)
-    receipts = sender.finish()
-sender.transaction              # for the driver; None if nothing was sent
+Each attempt of a task sends its rows in a transaction of its own, which stays open after the task.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from a follower in the client's rack.
 
 The loop fetches ahead, decodes and retries. It replaces a failed connection, and follows a leader that moved.
 The read continues at the first offset that was not received, so nothing is read twice. If the log has lost
-offsets of the range, ``failOnDataLoss`` decides. The ``PartitionReader`` of the wire format, from
-``READERS``, makes the requests and decodes their responses.
+offsets of the range, ``failOnDataLoss`` decides.
 """
 
 from __future__ import annotations

@@ -12,13 +12,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from spark_kafkawire.directories.files import (
-    WINDOW_BYTES,
-    LogSlice,
-    SegmentSlice,
-    open_files,
-    windows,
-)
+from spark_kafkawire.directories.files import WINDOW_BYTES, LogSlice, SegmentSlice, open_files, windows
 from spark_kafkawire.directories.scanner import HEADER_BYTES, OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.directories.side_files import (
     AbortedTransaction,

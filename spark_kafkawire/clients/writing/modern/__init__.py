@@ -91,13 +91,8 @@ class ModernWritePartitions:
         minimum = BROKER_VERSIONS.minimum(options.net.connection)
         return replace(options, net=options.net.adapt_to_brokers(minimum))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_known": self._known, "_missing": self._missing}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._near = {}
-        self._metadata = self._new_metadata()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModernWritePartitions, (self._options, self._known, self._missing)
 
     @staticmethod
     def topic_fault(topic: str) -> str | None:

@@ -108,8 +108,7 @@ class BatchSender:
                 self._take(connection)
         if self._keeps_up(len(partitions)):
             return None
-        available_s = self._options.delivery.available_s
-        free = self._connections.free_requests(partitions, self._in_flight_max, available_s)
+        free = self._connections.free_requests(partitions, self._in_flight_max)
         for index, partition in enumerate(partitions):
             if (state := self._states.get(partition)) and not state.is_ready:
                 free[index] = 0
@@ -117,8 +116,7 @@ class BatchSender:
 
     def _keeps_up(self, count: int) -> bool:
         """Return whether the leaders of so many partitions all keep up."""
-        available_s = self._options.delivery.available_s
-        return self._connections.keep_up(count, self._in_flight_max, available_s) and all(
+        return self._connections.keep_up(count, self._in_flight_max) and all(
             state.is_ready for state in self._states.values()
         )
 

@@ -1,9 +1,5 @@
-"""Batches of a write task to modern Kafka (0.8 to 4.x), the producer that numbers them, and its id.
-
-A batch holds encoded records of one partition until a broker acknowledges them. The state of the producer in
-a partition numbers records, so that an idempotent producer writes each of them once. Its id comes from
-InitProducerId (0.11 to 4.x). Source: KIP-98.
-"""
+"""Batches of a write task to modern Kafka (0.8 to 4.x), the producer that numbers them, and its id (0.11 to
+4.x). Source: KIP-98."""
 
 from __future__ import annotations
 
@@ -222,10 +218,6 @@ class ProducerBatch:
         return replace(self, parts=parts, encoded=encoded, base_sequence=sequence, whole=whole)
 
 
-#: First record format whose batches have a producer id (Kafka 0.11).
-_MAGIC_MIN: Final = 2
-
-
 def obtain_producer_id(metadata: Metadata, options: WriteOptions, magic: int) -> ProducerId:
     """Obtain a new producer id from the brokers, whose record format is ``magic``.
 
@@ -235,7 +227,7 @@ def obtain_producer_id(metadata: Metadata, options: WriteOptions, magic: int) ->
     """
     if not options.delivery.idempotent:
         return NO_PRODUCER
-    if magic < _MAGIC_MIN:
+    if magic < 2:  # the first record format whose batches have a producer id
         return _without_idempotence(options, "brokers before 0.11 have no idempotent producers")
     try:
         return init_producer_id(metadata, options)

@@ -38,12 +38,12 @@ _MAGIC_1_SINCE: Final = 2
 class BrokerConnection:
     """Sends batches to a broker and pairs its responses with them. A connection that failed is abandoned."""
 
-    def __init__(self, client: Client, metadata: Metadata, acks: int, timeout_ms: int) -> None:
+    def __init__(self, client: Client, metadata: Metadata, options: WriteOptions) -> None:
         self.broker = client.broker
         self._client = client
         self._metadata = metadata
-        self._acks = acks
-        self._timeout_ms = timeout_ms
+        self._acks, self._away_s = options.delivery.acks, options.delivery.available_s
+        self._timeout_ms = round(options.net.request_timeout_s * 1000)
         self._requests: deque[Sequence[ProducerBatch]] = deque()
         self._moved_s = 0.0
 
@@ -52,10 +52,10 @@ class BrokerConnection:
         """Number of requests without a response."""
         return len(self._requests)
 
-    def free_requests(self, most: int, away_s: float | None) -> int:
+    def free_requests(self, most: int) -> int:
         """Number of requests that the broker accepts without a wait, of ``most`` in flight: 0 if it has not
-        responded for ``away_s``."""
-        is_away = away_s is not None and time.monotonic() - self._moved_s > away_s
+        responded for the time of the options."""
+        is_away = self._away_s is not None and time.monotonic() - self._moved_s > self._away_s
         return 0 if self._requests and is_away else max(most - len(self._requests), 0)
 
     @property
@@ -180,21 +180,17 @@ class LeaderConnections:
         self._learn(partitions)
         return [self._leaders.get(tp) for tp in partitions]
 
-    def keep_up(self, count: int, most: int, away_s: float | None) -> bool:
+    def keep_up(self, count: int, most: int) -> bool:
         """Return whether all leaders of ``count`` partitions are known, and at most one of ``most`` requests
         waits for each: the changes between two responses say nothing about the speed of a leader."""
         is_known = len(self._leaders) >= count
-        return is_known and all(
-            connection.free_requests(most, away_s) > max(most - 2, 0) for connection in self
-        )
+        return is_known and all(item.free_requests(most) > max(most - 2, 0) for item in self)
 
-    def free_requests(
-        self, partitions: Sequence[TopicPartition], most: int, away_s: float | None
-    ) -> list[int]:
+    def free_requests(self, partitions: Sequence[TopicPartition], most: int) -> list[int]:
         """Count the requests that the leader of each partition accepts now, of ``most`` in flight: ``most``
         if the leader is unknown, 0 if the partition is known to have no leader. This sends no request."""
         self._learn(partitions)
-        free = {item.broker: item.free_requests(most, away_s) for item in self}
+        free = {item.broker: item.free_requests(most) for item in self}
         return [
             free.get(leader, most) if leader else 0 if self._metadata.knows(tp.topic) else most
             for tp, leader in zip(partitions, map(self._leaders.get, partitions), strict=True)
@@ -232,16 +228,14 @@ class LeaderConnections:
             raise BrokerError(str(error), code, Action.REFRESH) from error
 
     def _connect(self, leader: Broker, within: Deadline) -> BrokerConnection:
-        net = self._options.net
-        client = POOL.take(leader, net.connection, within)
+        client = POOL.take(leader, self._options.net.connection, within)
         codec = CODECS.get(self._options.compression)
         if codec and client.version_of(PRODUCE) < codec.produce_version:
             POOL.give_back(client)
             raise OptionError(
                 f"option compression: {leader} is older than {codec.name} ({codec.since}); choose another"
             )
-        timeout_ms = round(net.request_timeout_s * 1000)
-        return BrokerConnection(client, self._metadata, self._options.delivery.acks, timeout_ms)
+        return BrokerConnection(client, self._metadata, self._options)
 
 
 def _first_deadline(batches: Sequence[ProducerBatch]) -> Deadline:

@@ -568,7 +568,7 @@ class DriverTransaction:
             return known._abort_unless_decided(last, self.write)
         if last is not None and last.open:
             return replace(known, earlier=last)._commit_tasks()
-        return known._end(DriverStep.READY)
+        return replace(known, step=DriverStep.READY, due=Due())
 
     def _abort_unless_decided(self, last: Decision | None, write: WriteSummary) -> DriverTransaction:
         # Other batches of a stream use the same ids.

@@ -82,18 +82,14 @@ class LayoutsOfRows:
             if kind != EXPECTED and count:
                 self._counts[kind] += count
                 self._first.setdefault(kind, int(columns.offset[np.argmax(kinds == kind)]))
-        if self._layouts.check is PartitionerCheck.STRICT:
-            self._refuse()
+        faults = self._faults & self._counts.keys()
+        if faults and self._layouts.check is PartitionerCheck.STRICT:
+            raise OptionError(
+                f"option verifyPartitioner: so far {self._what(max(faults))}; {_EFFECTS[max(faults)]}: set "
+                "it to true to continue and mark them in the column misplaced, or to false to trust only the "
+                "offsets in partitionLayouts"
+            )
         return replace(columns, layouts=layouts, misplaced=MISPLACED.take(pa.array(kinds)))
-
-    def _refuse(self) -> None:
-        if (fault := max(self._faults & self._counts.keys(), default=EXPECTED)) == EXPECTED:
-            return
-        raise OptionError(
-            f"option verifyPartitioner: so far {self._what(fault)}; {_EFFECTS[fault]}: set it to true to "
-            "continue and mark them in the column misplaced, or to false to trust only the offsets in "
-            "partitionLayouts"
-        )
 
     def report(self) -> None:
         """Log the records that were found: as a warning, unless their keys are in order nevertheless."""

@@ -138,12 +138,11 @@ class StickyPartitions:
         if self._capacities is not None and not self._capacities[self._turn]:
             self._end_run()
 
-    def fits(self, size: int) -> bool:
-        """Return whether rows of ``size`` bytes in total fit the present run, whatever the size of each."""
-        return self._run_given + size <= self._run_bytes
-
-    def whole(self, size: int) -> int:
-        """Assign rows that fit to the present partition, and return it."""
+    def whole(self, size: int) -> int | None:
+        """Assign rows of ``size`` bytes in total to the present partition, and return it; None if they do not
+        fit the present run."""
+        if self._run_given + size > self._run_bytes:
+            return None
         partition = int(self._order[self._turn])
         self._give(size)
         self._end_batch()
@@ -315,13 +314,13 @@ class Partitioner:
     ) -> list[tuple[TopicPartition, Records]]:
         """Split the records into runs without copying them."""
         partitions = list(self._ids)
-        if sticky.fits(records.size):
-            return [(partitions[sticky.whole(records.size)], records)]
+        if (partition := sticky.whole(records.size)) is not None:
+            return [(partitions[partition], records)]
         runs = sticky.runs(records.sizes())
         starts = [0, *(stop for _, stop in runs)]
         return [
-            (partitions[partition], records.slice(start, stop - start))
-            for start, (partition, stop) in zip(starts, runs, strict=False)
+            (partitions[own], records.slice(start, stop - start))
+            for start, (own, stop) in zip(starts, runs, strict=False)
         ]
 
     def _assign_sticky(self, topics: list[str], topic_codes: Ids, records: Records, ids: Ids) -> None:

@@ -14,13 +14,12 @@ from typing import Final
 
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     Decision,
+    committed_records,
     driver_id,
-    newest,
 )
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     OffsetAndMetadata as Noted,
 )
-from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.errors import BrokerError
@@ -135,8 +134,8 @@ class OnceStream:
 
     def _decided(self) -> Noted | None:
         """The last record of the driver, without further parts: no batch here has so many tasks."""
-        texts = committed_texts(self._metadata, driver_id(self._name), self._net, stable_in=None)
-        return newest(Noted(*item) for item in texts)
+        records = committed_records(self._metadata, self._net, driver_id(self._name), None)
+        return max(records, default=None)
 
     def _open(self) -> list[Transaction]:
         """Open transactions of the stream's name."""

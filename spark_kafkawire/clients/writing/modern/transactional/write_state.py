@@ -152,7 +152,8 @@ class CommittedBatch:
         fields = (("batch", str), ("stream", bool), ("id", str), *numbers)
         content = decode_metadata(record, group, *fields)
         batch = BatchId(content["batch"], record.offset, content["stream"])
-        return cls(batch, *(content[name] for name, _ in numbers), topics=((record.topic, content["id"]),))
+        rows, size, checksum, serial = (content[name] for name, _ in numbers)
+        return cls(batch, rows, size, checksum, serial, ((record.topic, content["id"]),))
 
     @classmethod
     def last(cls, records: Iterable[OffsetAndMetadata], group: str) -> CommittedBatch | None:
@@ -453,8 +454,9 @@ def decode_metadata(record: OffsetAndMetadata, group: str, *fields: tuple[str, t
         content = json.loads(record.metadata)
     except (ValueError, RecursionError):
         content = None
-    is_own = isinstance(content, dict) and content.get("kafkawire") == 1
-    if not is_own or not all(type(content.get(name)) is kind for name, kind in fields):
+    if not isinstance(content, dict) or content.get("kafkawire") != 1:
+        raise _foreign(record, group)
+    if not all(type(content.get(name)) is kind for name, kind in fields):
         raise _foreign(record, group)
     return content
 

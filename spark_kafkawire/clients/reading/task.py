@@ -69,8 +69,8 @@ class FetchTask:
         return FetchTask, _fields_of(self)
 
     def wrong_option(self, error: KafkaWireError, offset: int) -> str | None:
-        """What is wrong with an option, by an error of the read at ``offset``: the option gave an end of the
-        range that is likely no message boundary. None if no option did."""
+        """The fault of an option that gave an end of the range, by an error of the read at ``offset``: that
+        end is likely no message boundary. None without such an option."""
         for option, end, is_suspect in (
             (self.start_option, self.range.start_offset, offset == self.range.start_offset),
             (self.stop_option, self.range.stop_offset, isinstance(error, MessageCrossesStop)),

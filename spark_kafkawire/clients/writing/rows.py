@@ -60,8 +60,7 @@ class Rows:
 
     def refuse_broken_topics(self) -> None:
         """Raise ``RowError`` (fatal) for the first row whose topic is not UTF-8, counted from 0."""
-        if not isinstance(self.topic, str) and not is_text(self.topic):
-            row = next(row for row in range(self.count) if not is_text(self.topic.slice(row, 1)))
+        if not isinstance(self.topic, str) and (row := first_broken_text(self.topic)) is not None:
             raise RowError(f"row {row}: topic is not UTF-8; correct it, or set the option topic")
 
 
@@ -119,11 +118,13 @@ def refuse_nulls(name: str, column: pa.Array, advice: str) -> None:
         raise RowError(f"row {row}: {name} is null; {advice}")
 
 
-def is_text(column: pa.Array) -> bool:
-    """Return whether all strings of a column are UTF-8: Spark's strings may hold any bytes, and Arrow does
-    not check them."""
+def first_broken_text(column: pa.Array) -> int | None:
+    """Row of the first string that is not UTF-8; None if all are: Spark's strings may hold any bytes, and
+    Arrow does not check them."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
-        return False
-    return True
+        if len(column) == 1:
+            return 0
+        return next(row for row in range(len(column)) if first_broken_text(column.slice(row, 1)) == 0)
+    return None

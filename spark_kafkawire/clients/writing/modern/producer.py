@@ -27,7 +27,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.rows import Records
 
-from ..rows import is_text
+from ..rows import first_broken_text
 from ..sender import PartitionReceipt, Sender
 from .batch_sender import BatchSender
 from .batches import (
@@ -274,7 +274,6 @@ def _refuse_broken_keys(headers: pa.Array) -> None:
     if keys.null_count:
         row = _rows_of_pairs(headers)[pc.index(pc.is_null(keys), True).as_py()]
         raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")
-    if not is_text(keys):
-        pair = next(index for index in range(len(keys)) if not is_text(keys.slice(index, 1)))
+    if (pair := first_broken_text(keys)) is not None:
         row = _rows_of_pairs(headers)[pair]
         raise RowError(f"row {row}: the key of a header is not UTF-8; drop the header, or correct the key")

@@ -153,9 +153,11 @@ class WriteCommitter:
         if step is DriverStep.ABORTED:
             raise DeliveryError(f"{failure}; nothing of this run is committed, so write again")
         if step is not DriverStep.DONE:
+            until = f", which should come within {self.timeout_ms / 1000:g} s"
             raise DeliveryError(
                 f"{failure}; it is not known whether all, a part or none of the write is committed; "
-                f"the next run with kafka.transactional.id={self.driver.prefix} settles{self._say_until()}"
+                f"the next run with kafka.transactional.id={self.driver.prefix} settles"
+                f"{until if self.timeout_ms != NO_TIMEOUT_MS else ''}"
             )
         if failure:
             LOG.warning("the write is committed; its end could not be recorded: %s", failure)
@@ -179,12 +181,6 @@ class WriteCommitter:
             return "it had been decided, and all of it is there"
         name = f"kafka.transactional.id={self.driver.prefix}"
         return f"{self.driver.failure}; the next run with {name} settles it"
-
-    def _say_until(self) -> str:
-        """Time within which the next run has to begin."""
-        if self.timeout_ms == NO_TIMEOUT_MS:
-            return ""
-        return f", which should come within {self.timeout_ms / 1000:g} s"
 
     def _run_again(self) -> Metadata:
         metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
@@ -479,8 +475,14 @@ class DriverTransaction:
 
     def _after(self, request: Request, answer: Answer) -> DriverTransaction:
         match self.step, answer:
-            case DriverStep.COMMIT_TASKS, Refused(outcome, message):
-                return self._commit_refused(outcome, message)
+            case DriverStep.COMMIT_TASKS, Refused(
+                TransactionOutcome.GONE | TransactionOutcome.FENCED, message
+            ):
+                # It was decided, and cannot be committed any more.
+                lost = replace(self, lost=self.lost + 1, failure=self.failure or message)
+                return lost if lost.due else lost._await_completion()
+            case DriverStep.COMMIT_TASKS, Refused(_, message):
+                return self._fail(message)
             case DriverStep.AWAIT_COMPLETION, Refused(
                 TransactionOutcome.UNKNOWN | TransactionOutcome.FATAL, message
             ):
@@ -501,7 +503,8 @@ class DriverTransaction:
             case ((DriverStep.RECORD_DONE | DriverStep.COMMIT_DONE), Refused(_, message)) if (
                 self.phase is Phase.COMMIT
             ):
-                return self._finish_not_recorded(message)
+                # The next driver commits all again, which changes nothing.
+                return self._finish() if self.lost else replace(self, failure=message)._end(DriverStep.DONE)
             case ((DriverStep.CHECK | DriverStep.RECORD_DECISION), Refused(outcome, message)):
                 return self._abort_tasks(_blame(outcome, message))
             case _, Refused(outcome, message):
@@ -620,13 +623,6 @@ class DriverTransaction:
         ends = tuple(EndTransaction(item, committed=True) for item in self.last.open)
         return replace(self, step=DriverStep.COMMIT_TASKS, due=Due(ends)) if ends else self._finish()
 
-    def _commit_refused(self, outcome: TransactionOutcome, message: str) -> DriverTransaction:
-        """Count a decided transaction that cannot be committed any more, or fail."""
-        if outcome in (TransactionOutcome.GONE, TransactionOutcome.FENCED):
-            lost = replace(self, lost=self.lost + 1, failure=self.failure or message)
-            return lost if lost.due else lost._await_completion()
-        return self._fail(message)
-
     def _await_completion(self) -> DriverTransaction:
         """Wait for completion before it is recorded: the next tasks that read must find these offsets."""
         assert self.last is not None
@@ -648,10 +644,6 @@ class DriverTransaction:
             again = replace(marked, step=DriverStep.TAKE_OVER, lost=0, failure="")
             return replace(again, due=Due((InitProducerId(self.id),)))
         return marked._finish()
-
-    def _finish_not_recorded(self, message: str) -> DriverTransaction:
-        """Finish without the record: the next driver commits all again, which changes nothing."""
-        return self._finish() if self.lost else replace(self, failure=message)._end(DriverStep.DONE)
 
     def _finish(self) -> DriverTransaction:
         if not self.lost:

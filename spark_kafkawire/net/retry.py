@@ -28,7 +28,7 @@ _OPTION: Final = "bootstrapTimeout"
 
 @dataclass(slots=True)
 class _Cluster:
-    """What this process knows of a cluster that an option names."""
+    """State of a cluster that an option names, in this process."""
 
     has_answered: bool = False
     is_warned: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import uuid
 from collections.abc import Mapping, Sequence
@@ -312,17 +313,31 @@ class TestKafka07:
         assert all(row["bytes"] == row["latest"] - row["earliest"] for row in rows)
         assert any(row["bytes"] > 0 for row in rows)
 
-    def test_groups_are_those_of_zookeeper(self, corpus: EmbeddedCluster) -> None:
-        zookeeper = KazooClient(corpus.zookeeper_connect)
-        zookeeper.start()
-        try:
-            groups = set(zookeeper.get_children("/consumers")) if zookeeper.exists("/consumers") else set()
-        finally:
-            zookeeper.stop()
-            zookeeper.close()
+    def test_groups_have_the_offsets_and_members_of_zookeeper(
+        self, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient
+    ) -> None:
+        folder = "/consumers/group of tables"
+        for topic in ("debian-gzip", "debian-plain"):
+            corpus_zookeeper.create(f"{folder}/offsets/{topic}/1-2", b"7", makepath=True)
+        member = json.dumps({"subscription": {"debian-gzip": 1}, "timestamp": "1", "version": 1})
+        corpus_zookeeper.create(f"{folder}/ids/a member", member.encode(), ephemeral=True, makepath=True)
+        chosen = {"subscribe": "debian-gzip"}
+        [partition] = [
+            row
+            for row in self.rows(corpus, "partitions", **chosen)
+            if (row["leader"], row["partition"]) == (1, 2)
+        ]
+        group = {"groupId": "group of tables"}
+        [row] = [row for row in self.rows(corpus, "group_offsets", **chosen) if row.items() >= group.items()]
+        assert (row["topic"], row["partition"], row["broker"], row["offset"]) == ("debian-gzip", 2, 1, 7)
+        assert (row["latest"], row["lag"]) == (partition["latest"], partition["latest"] - 7)
+        both = [row for row in self.rows(corpus, "group_offsets") if row.items() >= group.items()]
+        assert [row["topic"] for row in both] == ["debian-gzip", "debian-plain"]
+        groups = set(corpus_zookeeper.get_children("/consumers"))
         assert {row["groupId"] for row in self.rows(corpus, "groups")} == groups
-        for table in ("group_offsets", "group_members"):
-            assert {row["groupId"] for row in self.rows(corpus, table)} <= groups
+        members = [row for row in self.rows(corpus, "group_members") if row.items() >= group.items()]
+        assert [row["memberId"] for row in members] == ["a member"]
+        corpus_zookeeper.delete(folder, recursive=True)
 
     @pytest.mark.parametrize("table", ["configs", "transactions", "producers"])
     def test_other_tables_are_refused(self, corpus: EmbeddedCluster, table: str) -> None:

@@ -101,6 +101,21 @@ def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, 
     assert result.column.null_count == 3
 
 
+_TIMES = """
+    2024-02-29T00:00:00 2024-02-29T23:59:59.123456789 2024-02-29T12:30 2024-02-29T12:30:05Z 2024-02-29T12:30z
+    2024-02-29T12:30:05.5+02 2024-02-29T12:30:05-0130 2024-02-29T12:30:05+02:00 2024-02-29T12:30+18:00
+    2024-02-29T12:30+18:01 2024-02-29T12:30+02:60 2024-02-29T12:30+2 2024-02-29T12:30+02:000 2024-02-29T12
+    2024-02-29T12:30:05. 2024-02-29T12:30:60 2024-02-29T24:00 2024-02-29T12: 2024-02-29T12:3 2024-02-29T
+"""
+_ESCAPES = r"""
+    \\\"\/\b\f\n\r\t \u00e9\u0800\u0041 \uABCD\uabcd \uD83D\ude00 \ud83d\u0041 \ud83d\x \ude00 \x \u12g4 \u12
+"""
+
+
+def _strings(words: str) -> tuple[str, ...]:
+    return tuple(f'"{word}"' for word in words.split())
+
+
 @for_each(
     ("of", "texts"),
     [
@@ -108,6 +123,16 @@ def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, 
         (pa.float64(), ("1e-400", "-0.0", "123456789012345678901234567890", "1e400", "1e-330")),
         (pa.decimal128(20, 3), ("1e17", "1e16", "0.00001", "-0", "99999999999999999.9994", '"x"', "1" * 40)),
         (pa.int64(), ("9223372036854775807", "9223372036854775808", "-0", "1e18", "1e19", "1.5")),
+        (pa.float64(), _strings("NaN Infinity -Infinity +INF INF -INF nan Infinit 1")),
+        (pa.date32(), _strings("2024-02-29 2023-02-29 0001-01-01 2024-13-01 2024-1-01 2024 2024-02-29x")),
+        (pa.timestamp("us"), _strings(_TIMES)),
+        (pa.timestamp("us", "UTC"), _strings(_TIMES)),
+        (pa.string(), _strings(_ESCAPES)),
+        (pa.string(), ('{"b": [1, 2.50, "x", null, true]}', "-1.0e3", "false")),
+        (
+            pa.map_(pa.string(), pa.int64()),
+            ('{"a":1,"a":2}', '{"\\u0061":1,"b":null}', "{}", "[]", '{"a":"x"}'),
+        ),
     ],
     ids=str,
 )

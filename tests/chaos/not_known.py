@@ -94,7 +94,7 @@ NOT_TO_BE_KNOWN: Final = (
              "where a log starts and ends, and its segments begin, only its broker knows"),
     NotKnown("read from a group's offsets OffsetFetch 7 topics.0.partitions.0.committed_offset: 0, always",
              "committed_offset", "what a group has committed, only its coordinator knows"),
-    NotKnown("report OffsetFetch newest groups.0.topics: empty, always",
+    NotKnown("report OffsetFetch 2 topics.0.partitions: empty, always",
              "topics partitions name partition_index", _ITS_GROUPS, (), ("report",)),
     NotKnown("report ListGroups newest groups: empty, always", "groups group_id protocol_type", _ITS_GROUPS),
     NotKnown("read the proposal Fetch 0 data.0.partition_data.0.messages: first batch twice, always",

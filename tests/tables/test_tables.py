@@ -7,6 +7,7 @@ import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -19,6 +20,7 @@ from spark_kafkawire.errors import (
     BrokerError,
     OptionError,
     UnknownTopicError,
+    UnsupportedVersionError,
 )
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
@@ -179,11 +181,14 @@ SHARE: Final = group_members.DescribedShareGroup(
 
 
 def share_rows(
-    table: str, offered: Mapping[int, VersionRange] = OFFERED, streams: Any = STREAMS
+    table: str,
+    offered: Mapping[int, VersionRange] = OFFERED,
+    streams: Any = STREAMS,
+    kinds: Mapping[str, str] = MappingProxyType({"s": "share", "w": "streams"}),
 ) -> list[dict[str, Any]]:
     listed = tuple(
         group_members.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
-        for name, kind in (("s", "share"), ("w", "streams"))
+        for name, kind in kinds.items()
     )
 
     def described_share(request: group_members.ShareGroupDescribeRequest) -> Any:
@@ -276,6 +281,12 @@ def test_a_broker_that_does_not_describe_a_type_of_groups_lists_them(api: Api, g
     assert {row["groupId"]: row["members"] for row in share_rows("groups", old)} == {"s": 1, "w": 1} | {
         group: None
     }
+
+
+def test_a_group_of_consumers_that_is_not_described_is_an_error() -> None:
+    old = {key: item for key, item in OFFERED.items() if key != modern.CONSUMER_GROUP_DESCRIBE.key}
+    with pytest.raises(UnsupportedVersionError, match="ConsumerGroupDescribe"):
+        share_rows("group_members", old, kinds={"c": "consumer"})
 
 
 def test_topics_that_the_user_may_not_see_are_a_missing_right() -> None:

@@ -128,11 +128,13 @@ def _members_of(coordinator: Broker, group: str, net: NetOptions) -> tuple[Membe
     """Members of a group of the consumer protocol; empty for another kind of group."""
     try:
         result = _described(coordinator, _CONSUMER, [group], net)
+    except UnsupportedVersionError:
+        return ()
     except BrokerError as error:
         if error.code not in _OTHER_KIND:
             raise
-        result = {}
-    return result[group].members if result else ()
+        return ()
+    return result[group].members
 
 
 #: Groups of one request: the response holds all their members.
@@ -275,13 +277,18 @@ _DESCRIBING: Final = {
 
 
 def _described(broker: Broker, kind: str, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
-    """Groups of a kind; empty if the broker does not describe it (share before 4.1, streams before 4.2)."""
+    """Groups of a kind; empty if the broker does not describe it (share before 4.1, streams before 4.2).
+
+    Raises ``UnsupportedVersionError`` for groups of consumers: brokers that list that kind describe it.
+    """
     if kind not in _DESCRIBING:
         return _classic_groups(broker, ids, net)
     request = _DESCRIBING[kind](group_ids=tuple(ids))
     try:
         groups: Sequence[Any] = ask_coordinator(broker, request, net).groups
     except UnsupportedVersionError:
+        if kind == _CONSUMER:
+            raise
         return {}
     for group in groups:
         if group.error_code:

@@ -63,8 +63,10 @@ def _fix_schema(typed: TypedOptions, column: ColumnFormat, selection: Selection)
 def request_schema(
     typed: TypedOptions, column: ColumnFormat, subject: Callable[[], str], advice: str
 ) -> FixedSchema:
-    """The version of the options, by default the latest one of the subject. Raises ``OptionError`` (fatal) if
-    it has another format than the column, and the errors of the registry, with ``advice`` if there is none.
+    """The version that the options set, by default the latest one of the subject.
+
+    Raises ``OptionError`` (fatal) if its format is not that of the column, and the errors of the registry.
+    ``advice`` is a part of the error if the subject or the version does not exist.
     """
     assert typed.registry is not None
     registry, version = registry_of(typed.registry), column.version or _LATEST

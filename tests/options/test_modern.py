@@ -482,7 +482,7 @@ def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
 
 
 def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
-    option.warn_once.cache_clear()  # each is told once in a process
+    option.warn_once.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         ReadOptions.parse({**STREAM_MODERN, "maxoffsetspertrigger": "1", "maxTriggerDelay": "1"})
     assert [record.getMessage() for record in caplog.records] == [

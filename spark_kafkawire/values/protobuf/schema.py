@@ -266,7 +266,7 @@ class Schema:
     """A schema, and the text that it was parsed from.
 
     ``indexes`` is the place of the message that a column has: the index among the text's messages, then among
-    the messages declared inside of that one, and so on. The first message stands for the schema as a whole.
+    the messages declared inside of that one, and so on. The first message represents the whole schema.
     ``recursion_depth`` is how often a message may be inside of itself.
     """
 

@@ -172,14 +172,14 @@ def test_a_table_tells_of_each_partition_and_the_summary_of_all(capsys: pytest.C
     lossy = {**summary(FINE), "data_loss": ["t 0-0: 50 bytes"]}
     equal = "t 0-0  ->  new 0  1,200 messages  sha256 abababababab  equal"
     counted = summary({**FINE, "deleted_since": 1000})
-    for told, as_json, table, left in (
+    for reported, as_json, table, left in (
         (summary(FINE), False, f"{equal}\n", {"logs": 1}),
         (lossy, False, f"{equal}\n", {"logs": 1, "data_loss": ["t 0-0: 50 bytes"]}),
         (counted, False, f"{equal} except for 1,000 that the source has deleted since\n", {"logs": 1}),
         (summary(PLANNED), False, "t 0-0  ->  new 0  5 to 90  85 bytes\n", {"logs": 1}),
         (summary(FINE), True, "", summary(FINE)),
     ):
-        assert report(told, as_json=as_json) == left
+        assert report(reported, as_json=as_json) == left
         assert capsys.readouterr().out == table
 
 

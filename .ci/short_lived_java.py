@@ -66,6 +66,8 @@ def main(home: Path) -> None:
     assert spec.submodule_search_locations is not None
     jars = Path(spec.submodule_search_locations[0], "jars")
     [first] = jars.glob("slf4j-api-*.jar")  # as Spark has them
+    if Path(os.environ.get("JAVA_HOME", "")).resolve() == home.resolve():
+        del os.environ["JAVA_HOME"]  # its java would start itself for ever
     write_wrapper(home, java=find_java(), jars=jars, first=first, archive=home / "classes.jsa")
     with tempfile.TemporaryDirectory(prefix="kafkawire-brief-java-") as folder:
         made = Path(folder, "classes.jsa")

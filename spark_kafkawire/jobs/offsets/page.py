@@ -48,8 +48,8 @@ class Markup(str):
 def tag(name: str, /, *content: str, **attributes: str | int) -> Markup:
     """An element. ``content`` is escaped unless it is ``Markup``.
 
-    ``class_`` becomes ``class``, and ``data_v`` becomes ``data-v``. An attribute that is an empty text is left
-    out.
+    ``class_`` becomes ``class``, and ``data_v`` becomes ``data-v``. An attribute that is an empty text
+    is left out.
     """
     inside = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'

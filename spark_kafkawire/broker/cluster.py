@@ -508,7 +508,7 @@ class EmbeddedCluster:
                 broker.launch()
             for broker in self.brokers:
                 broker.await_ready()
-            self._resources = resources.pop_all()
+            self._resources.callback(resources.pop_all().close)
 
     def close(self) -> None:
         """Stop all processes and remove the temporary folders."""

@@ -178,7 +178,7 @@ def _option_or(
     if value is None:
         return require_option(login, name, f", or set {given}")
     if not value:
-        raise OptionError(f"option {given} is empty; set it, or leave it out")
+        raise OptionError(f"option {given} is empty; set it to the secret of the login, or leave it out")
     if "\0" in value:
         raise OptionError(f"option {given} has a character NUL (its value is not shown); remove it")
     return value

@@ -468,7 +468,8 @@ class MessageFeed:
 
     def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
         start_offset, pos = self.offset, 0
-        view = memoryview(data)[part.pos : part.stop][: self._range.stop_offset - start_offset]
+        # Damage that was skipped may end after the range: nothing of it is left then.
+        view = memoryview(data)[part.pos : part.stop][: max(self._range.stop_offset - start_offset, 0)]
         while pos < len(view):
             try:
                 decoded = decode(view[pos:], start_offset + pos, self._stitcher.limits, values=self._values)

@@ -183,7 +183,7 @@ def test_google_gives_tokens_for_the_key_of_a_service_account(
         ({"type": "service_account", "private_key": SECRET}, "lacks client_email or private_key"),
         (
             {"type": "service_account", "client_email": "a", "private_key": SECRET},
-            "it holds no private key in PEM; give a file that begins with",
+            "or the like; give a file with one",
         ),
     ],
 )

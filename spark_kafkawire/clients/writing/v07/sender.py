@@ -85,14 +85,14 @@ def check_rows(rows: Rows, options: WriteOptions) -> None:
 
 
 def _fits(value: pa.Array, options: WriteOptions, size_max: int) -> bool:
-    sets = encode_sets(
-        value,
-        compression=options.compression,
-        level=options.compression_level,
-        set_bytes_max=SET_BYTES_MAX,
-        message_size_max=size_max,
-    )
     try:
+        sets = encode_sets(
+            value,
+            compression=options.compression,
+            level=options.compression_level,
+            set_bytes_max=SET_BYTES_MAX,
+            message_size_max=size_max,
+        )
         deque(sets, maxlen=0)
     except RowError:
         return False

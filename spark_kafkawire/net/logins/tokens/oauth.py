@@ -251,12 +251,11 @@ class Signer:
             )
             raise OptionError(f"{self.name}: the private key is {reason}") from None
         except ValueError:
-            what = (
-                f", or {_PREFIX}.private.key.passphrase does not open it; correct one of them"
-                if passphrase
-                else "; give a file that begins with -----BEGIN PRIVATE KEY----- or the like"
-            )
-            raise OptionError(f"{self.name}: it holds no private key in PEM{what}") from None
+            also = f" that {_PREFIX}.private.key.passphrase opens: correct one of them" if passphrase else ""
+            raise OptionError(
+                f"{self.name}: it holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY----- "
+                f"or the like{also or '; give a file with one'}"
+            ) from None
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         is_es256 = self.algorithm == "ES256"

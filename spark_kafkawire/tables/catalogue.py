@@ -69,6 +69,9 @@ def read_table(options: TableOptions, schema: pa.Schema) -> pa.RecordBatch:
         rows = list(table.rows[options.discovery.generation](scan))
     except UnsupportedVersionError as error:
         raise error.locate(f"table {table.name}") from error
+    # A row lacks what its cluster does not know. A misspelled name would be null as well.
+    names = {column.name for column in table.columns}
+    assert all(row.keys() <= names for row in rows), table.name
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

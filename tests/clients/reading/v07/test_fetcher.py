@@ -21,7 +21,7 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.pack import Pack
 from spark_kafkawire.clients.reading.task import FetchTask, MessageCrossesStop
-from spark_kafkawire.clients.reading.v07 import Stitcher, Window, Windows
+from spark_kafkawire.clients.reading.v07 import MessageFeed, Stitcher, Window, Windows
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
@@ -39,6 +39,7 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.options import BadRecords, Discovery, FetchOptions, NetOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.damage import Damage, Whole
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.message_set.trees import column_rows
 from tests.support.settings import net_07, settings_07
@@ -632,3 +633,11 @@ def test_an_impossible_length_is_damage() -> None:
     data = plain(b"one") + struct.pack(">i", -5) + b"junk"
     with pytest.raises(CorruptDataError):
         stitched(stitcher(len(data)), [data])
+
+
+def test_nothing_of_a_file_follows_damage_that_ends_after_the_range() -> None:
+    feed = MessageFeed(OffsetRange(PARTITION, 0, 100), FetchOptions(), {"value"})
+    feed.skip_damage(Damage(0, 110, 0, 110, "damaged"))
+    data = plain(*[b"v"] * 20)
+    assert feed.done
+    assert list(feed.whole(data, Whole(0, len(data), 110))) == []

@@ -228,7 +228,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
         (
             "rsa-locked",
             {"private.key.passphrase": f"not {SECRET}"},
-            "private.key.passphrase does not open it; correct one of them",
+            "it holds no private key in PEM, which begins",
         ),
         ("rsa", {"private.key.passphrase": SECRET}, "is not encrypted; leave the passphrase out"),
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),

@@ -86,12 +86,16 @@ class Topic:
         librdkafka.create_topic(self.servers, partitions, self.name + more, _FOREVER)
 
     def put(self, count: int, partition: int = 0, more: str = "", **given: Any) -> None:
-        """Write so many records, which are there all at once."""
+        """Write ``count`` records in one batch, so that a running query sees all of them or none.
+
+        The flush at the end sends them: a batch that lingers for a few milliseconds only is sent in parts
+        when this process has to wait for a core.
+        """
         records = [
             Record(b"%d" % number, timestamp_ms=T0 + 1000 * number, partition=partition, **given)
             for number in itertools.islice(self._numbers, count)
         ]
-        librdkafka.produce(self.servers, self.name + more, records, linger_ms=50)
+        librdkafka.produce(self.servers, self.name + more, records, linger_ms=60_000)
 
     def again(self) -> None:
         """Write the first five records of partition 0 once more."""

@@ -20,7 +20,6 @@ from .errors import one_line
 from .records import checksum, compiler, key_hashes, legacy, log_index, rows, spans
 from .records.batch import decoding, encoding, headers
 from .records.message_set import kernels as message_set_kernels
-from .values import span_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
 from .values.avro import kernels as avro_kernels
 from .values.json import kernels as json_kernels
@@ -43,7 +42,6 @@ MODULES: Final = (
     protobuf_encoding_kernels,
     protobuf_kernels,
     rows,
-    span_kernels,
     spans,
 )
 

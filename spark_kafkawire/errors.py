@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -314,3 +314,63 @@ class RegistryError(KafkaWireError):
 class UnknownSchemaError(RegistryError):
     """The schema registry has no such schema, subject or version, by its own error code. Fatal; a message
     with the id of such a schema is a bad record."""
+
+
+class ErrorTable(enum.IntEnum):
+    """An error code with the client's next action, the meaning, and the remedy for its reader.
+
+    A subclass lists the codes of one generation as ``NAME = code, action, meaning, remedy``.
+    """
+
+    action: Action
+    meaning: str
+    remedy: str
+
+    def __new__(
+        cls, code: int, action: Action = Action.FAIL, meaning: str = "", remedy: str = ""
+    ) -> ErrorTable:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.action, member.meaning, member.remedy = action, meaning, remedy
+        return member
+
+    @classmethod
+    def error(cls, code: int, place: str, detail: str | None = None) -> BrokerError:
+        """The error for a code at ``place`` (request, topic-partition, broker).
+
+        ``detail`` is the broker's own text about it, where the response has such a field.
+        """
+        assert code != 0, "0 is no error"
+        says = f", it says {peer_text(detail)}" if detail else ""
+        try:
+            known = cls(code)
+        except ValueError:
+            return BrokerError(
+                f"{place}: the broker answered with the unknown error code {code}{says}; see its log", code
+            )
+        message = f"{place}: {known.meaning}{says} (error {code} {known.name}); {known.remedy}"
+        return BrokerError(message, code, known.action)
+
+
+#: Most topics in one error message, which is one line.
+NAMES_COUNT_MAX: Final = 10
+
+
+def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopicError:
+    """The error for unknown topics, which suggests similar names."""
+    meant = meant_topics(missing, known) or "; create it, or correct its name"
+    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{meant}")
+
+
+def meant_topics(missing: Sequence[str], known: Iterable[str]) -> str:
+    """A suggestion of known topics with similar names, as the end of an error; empty if none is similar."""
+    known = tuple(known)
+    close = [name for topic in missing[:NAMES_COUNT_MAX] for name in close_matches(topic, known)]
+    *others, last = list(dict.fromkeys(close))[:NAMES_COUNT_MAX] or [""]
+    named = f"{', '.join(map(printable, others))} or {printable(last)}" if others else printable(last)
+    return f"; did you mean {named}?" if last else ""
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Topic names as an error lists them."""
+    return list_some(names, NAMES_COUNT_MAX, printable)

@@ -69,10 +69,7 @@ NOWHERE: Final = (
 )
 #: The messages that carry records, and what names a producer.
 FETCHES: Final = ("spark_kafkawire.protocol.modern.fetch",)
-PRODUCES: Final = (
-    "spark_kafkawire.protocol.modern.produce",
-    "spark_kafkawire.protocol.modern.init_producer_id",
-)
+PRODUCES: Final = ("spark_kafkawire.protocol.modern.produce",)
 ARRAYS: Final = ("numpy", "pyarrow", "pandas")
 READING: Final = ("spark_kafkawire.planner", "spark_kafkawire.clients.reading")
 WRITING: Final = ("spark_kafkawire.clients.writing",)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ..errors import KafkaWireError, OptionError, quote
-from ..records.memory import keep_memory
+from ..records.arrays import keep_memory
 from .config import BrokerConfig
 from .server import BrokerServer
 

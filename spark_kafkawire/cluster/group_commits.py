@@ -24,7 +24,7 @@ from typing import Final
 from ..errors import LOG, KafkaWireError, counted, printable, quote
 from ..model import TopicPartition
 from ..options import ReadOptions
-from .cluster import ConsumerGroups, cluster_of
+from . import ConsumerGroups, cluster_of
 
 #: Seconds between two warnings of the same failure.
 WARN_AGAIN_S: Final = 60.0

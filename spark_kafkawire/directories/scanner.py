@@ -29,7 +29,7 @@ import numpy as np
 
 from ..errors import CorruptDataError
 from ..model import Generation
-from ..protocol.buffers import join_tail
+from ..protocol.primitives import join_tail
 from ..records import log_index
 from ..records.arrays import Uint8s, byte_array
 from ..records.batch.decoding import check_crcs

@@ -19,10 +19,9 @@ from typing import Final, TypeVar
 
 from ..errors import CorruptDataError, list_some, printable, quote
 from ..model import Generation
-from . import side_files
+from . import FileKind, FileName, FileState, LogName, file_name, log_name, side_files
 from .file_systems import FileInfo
 from .files import FileAccessError, Files, FileSystemOptions, open_files
-from .names import FileKind, FileName, FileState, LogName, file_name, log_name
 from .side_files import EpochStart
 
 T = TypeVar("T")

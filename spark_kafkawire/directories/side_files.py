@@ -47,7 +47,7 @@ import numpy as np
 
 from ..errors import CorruptDataError, quote
 from ..records.arrays import Int64s
-from .names import LogName
+from . import LogName
 
 
 def damaged_file(problem: str) -> CorruptDataError:

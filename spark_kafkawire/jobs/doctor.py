@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from ..clients.reading.fetcher import read_range
 from ..clients.reading.task import FetchTask
+from ..cluster import Cluster, cluster_of
 from ..cluster.asking import side_by_side
-from ..cluster.cluster import Cluster, cluster_of
 from ..errors import (
     AuthenticationError,
     KafkaWireError,

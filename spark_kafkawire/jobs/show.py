@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..clients.reading.fetcher import read_range
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import cluster_of
+from ..cluster import cluster_of
 from ..errors import LOG, PROSE_SIZE_MAX, OptionError, one_line, printable
 from ..model import OffsetRange, TopicPartition
 from ..options import BadRecords, ReadOptions

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
-from ..cluster.cluster import Cluster
+from ..cluster import Cluster
 from ..errors import BrokersMissingError, KafkaWireError, list_some, printable
 from ..model import TopicPartition
 from ..options import ReadOptions

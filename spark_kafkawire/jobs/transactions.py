@@ -27,8 +27,8 @@ from ..model import Broker, TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.transactions import ONGOING, DescribedTransaction, ListedTransaction
+from ..tables import Row
 from ..tables.groups import structs
-from ..tables.table import Row
 from .arguments import arg, check_needs, connection_args, flag
 from .progress import Progress, align_rows, format_duration
 

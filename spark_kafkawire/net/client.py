@@ -41,7 +41,7 @@ from typing import Any, Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker, WireFormat
-from ..protocol.api import Api
+from ..protocol.api import Api, BrokerVersions
 from ..protocol.connection import Connection, Response
 from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.negotiation import (
@@ -53,7 +53,6 @@ from ..protocol.modern.negotiation import (
     ApiVersionsRequest,
     list_offered,
 )
-from ..protocol.versions import BrokerVersions
 from ..version import VERSION
 from .channel import Channel
 from .known_versions import BROKER_VERSIONS

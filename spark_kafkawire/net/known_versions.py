@@ -15,10 +15,9 @@ from typing import Final
 
 from ..errors import LOG, ConnectFailed
 from ..model import Broker
-from ..protocol.api import VersionRange
+from ..protocol.api import BrokerVersions, VersionRange
 from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 from ..protocol.modern.negotiation import API_VERSIONS, IDENTITY_SINCE, OLD_RELEASES
-from ..protocol.versions import BrokerVersions
 from .settings import ConnectionSettings
 
 _Address = tuple[str, int]

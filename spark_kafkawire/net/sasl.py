@@ -24,9 +24,9 @@ from ..protocol.modern.sasl import (
 )
 from ..secrecy import Credentials, keep_secret
 from .channel import Channel
+from .logins import Mechanism
 from .logins.aws import AWS_MSK_IAM
 from .logins.kerberos import GSSAPI
-from .logins.mechanism import Mechanism
 from .logins.oauthbearer import OAUTHBEARER
 from .logins.passwords import PLAIN, SCRAM, DelegationToken
 from .transport import Deadline

@@ -20,9 +20,9 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ..errors import LOG, OptionError, printable, quote
+from ..net.logins import Password
 from ..net.logins.aws import AwsLogin, Keys, MskToken
 from ..net.logins.kerberos import KerberosLogin
-from ..net.logins.mechanism import Password
 from ..net.logins.oauthbearer import Bearer
 from ..net.logins.passwords import HASHES, DelegationToken
 from ..net.logins.tokens.clouds import AzureToken, GoogleToken

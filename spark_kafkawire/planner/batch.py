@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import Cluster, Offsets, cluster_of
+from ..cluster import Cluster, Offsets, cluster_of
 from ..errors import LOG, DataLossError, OptionError, ProtocolError, UnknownTopicError, quote
 from ..model import Broker, Leader, OffsetRange, OffsetUnit, PartitionBounds, TopicPartition
 from ..net.known_versions import BROKER_VERSIONS

@@ -39,7 +39,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..clients.reading.task import FetchTask, PartitionLayouts
-from ..cluster.cluster import Cluster
+from ..cluster import Cluster
 from ..errors import OptionError, counted, printable
 from ..model import TopicPartition
 from ..options import KeyOrder, ReadOptions, TopicLayouts

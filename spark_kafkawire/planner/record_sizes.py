@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from ..cluster.cluster import Cluster
+from ..cluster import Cluster
 from ..model import OffsetRange, SizeSample, TopicPartition
 from ..options import StreamLimits
 from .ranges import Bounds

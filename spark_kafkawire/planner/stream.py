@@ -47,7 +47,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import Cluster, cluster_of
+from ..cluster import Cluster, cluster_of
 from ..errors import (
     LOG,
     Action,

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
-from ..cluster.cluster import Cluster
+from ..cluster import Cluster
 from ..errors import LOG, Action, KafkaWireError, OptionError, UnknownTopicError, counted, list_some
 from ..model import PartitionBounds, TopicPartition
 from ..options import LATEST, LimitKind, ReadOptions

@@ -42,7 +42,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import cluster_of
+from ..cluster import cluster_of
 from ..errors import LOG, DiscoveryError, UnknownTopicError, counted, quote
 from ..model import PartitionBounds, TopicPartition
 from ..net.retry import call_with_retries

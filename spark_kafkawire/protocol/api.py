@@ -1,15 +1,16 @@
 """Descriptions of APIs, for Kafka 0.7 and for modern Kafka (0.8 and later).
 
 An ``Api`` describes one request type and its response as data: key, known versions, limits, and checks.
+A request to a modern broker goes in the highest version that both sides know (``BrokerVersions``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import ProtocolError
+from ..errors import ProtocolError, UnsupportedVersionError
 from .primitives import CHECK_PEER
 from .responses import Faults
 from .schema import Struct, codec
@@ -110,3 +111,40 @@ class Api:
         """The codec of the response in one version."""
         assert self.response is not None
         return codec(self.response, version, self.is_flexible(version))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """The versions that a broker offers, by API key. They hold for one connection.
+
+    ``release`` names a release that does not answer ApiVersions; its ``ranges`` are known.
+    ``transaction_version`` is the protocol of transactions that the cluster agreed on (see
+    ``modern.transactions``).
+    """
+
+    ranges: Mapping[int, VersionRange]
+    release: str | None = None
+    transaction_version: int = 1
+
+    def highest_common(self, api: Api, ours: VersionRange | None = None) -> int:
+        """The highest version of an API that both sides know, within ``ours`` if that is given. Raises
+        ``UnsupportedVersionError`` (fatal)."""
+        ours = ours or api.versions
+        offered = self.ranges.get(api.key)
+        if offered is None:
+            raise UnsupportedVersionError(
+                f"the broker does not offer {api.name} (this client supports versions {ours}): "
+                "upgrade it if it is too old; if it is a proxy or a controller, connect to the brokers"
+            )
+        version = min(ours.max, offered.max)
+        if version not in ours or version not in offered:
+            message = f"no common version of {api.name}: the broker offers {offered}"
+            if ours.min > api.versions.min:
+                raise UnsupportedVersionError(
+                    f"{message}, but this request needs {ours}; another broker of the cluster offers more: "
+                    "upgrade this one, or the proxy in front of it"
+                )
+            raise UnsupportedVersionError(
+                f"{message}, this client supports {ours}; upgrade the older of both"
+            )
+        return version

@@ -36,11 +36,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ConnectionLost, ProtocolError
-from .api import Api
-from .buffers import Buffers
+from .api import Api, BrokerVersions
 from .dialect import Dialect
-from .primitives import CHECK_PEER, INT32, Buffer, read_int32
-from .versions import BrokerVersions
+from .primitives import CHECK_PEER, INT32, Buffer, Buffers, read_int32
 
 LENGTH_BYTES: Final = 4
 #: Correlation ids count from 0 and start again at 0 after this one: the field is a signed int32.

@@ -1,4 +1,4 @@
-"""Wire types of all Kafka versions: integers, strings, byte fields and arrays.
+"""Wire types of all Kafka versions: integers, strings, byte fields and arrays; and reuse of receive buffers.
 
 A wire type reads ``(buf, pos) -> (value, next_pos)`` and writes buffers to a list.
 All integers are big-endian. Reading never copies: ``Bytes`` gives views of the frame, which own no memory
@@ -298,3 +298,43 @@ class CompactLength:
 
 
 COMPACT_LENGTH: Final = CompactLength()
+
+
+#: Buffers that are kept: one to fill while another one is read.
+KEPT_COUNT_MAX: Final = 2
+
+
+class Buffers:
+    """A pool that gives out views of buffers, and reuses a buffer when no view of it is alive."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """``size`` bytes to write to. Their content is arbitrary."""
+        for buffer in self._kept:
+            if len(buffer) > size and _is_free(buffer):
+                return memoryview(buffer)[:size]
+        # An eighth more, because the next request seldom has the same size; untouched memory costs
+        # nothing. One more byte is for _is_free.
+        buffer = bytearray(size + size // 8 + 1)
+        self._kept = [*self._kept, buffer][-KEPT_COUNT_MAX:]
+        return memoryview(buffer)[:size]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        # Python refuses to change the size of a buffer while a view of it is alive.
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True
+
+
+def join_tail(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
+    """The bytes of ``frame[start:]`` after the tail of those before them; in place if the tail fits there."""
+    if len(tail) > start:
+        return memoryview(bytes(tail) + frame[start:])
+    frame[start - len(tail) : start] = tail
+    return frame[start - len(tail) :]

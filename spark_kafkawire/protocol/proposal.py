@@ -56,11 +56,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from ..errors import Action, ProtocolError, counted
+from ..errors import Action, ErrorTable, ProtocolError, counted
 from ..model import Generation
 from .api import Api
 from .dialect import Dialect, Headers, ListedApis
-from .error_table import ErrorTable
 from .primitives import BYTES, CHECK_PEER, INT8, INT16, INT32, INT64, Array, Buffer, String, Type
 from .responses import Faults, below, show_key, unlike
 from .schema import Struct, codec, wire

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
-from ..errors import Action, ProtocolError, counted
+from ..errors import Action, ErrorTable, ProtocolError, counted
 from ..model import Generation
 from .api import Api
 from .dialect import Dialect, ListedApis, bare_headers
-from .error_table import ErrorTable
 from .primitives import BYTES, CHECK_PEER, INT16, INT32, INT64, Array, Buffer, String, Type, take
 from .responses import Faults, below, nothing_to_compare
 from .schema import Struct, wire

@@ -55,6 +55,7 @@ def digest_of(function: Callable[..., Any]) -> str:
 def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
     """The code of a function, and that of the functions and the constants that it names."""
     seen.add(function)
+    yield function.__module__  # compiled code in the cache refers to it: a function that moves is another one
     yield from _code(function.__code__)
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)

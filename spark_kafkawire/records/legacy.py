@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import CorruptDataError, RowError
-from ..protocol.buffers import Buffers
-from ..protocol.primitives import Buffer, read_int32
+from ..protocol.primitives import Buffer, Buffers, read_int32
 from . import compiler, log_index
 from .arrays import Int32s, Int64s, Uint8s, byte_array, join_arrays, room
 from .checksum import crc32, crc32_each, first_mismatch

@@ -15,8 +15,8 @@ from ..errors import LOG, counted, list_some, printable
 from ..net.retry import Spent
 from ..options import TaskOptions
 from ..records import compiler
+from ..records.arrays import keep_memory
 from ..records.arrow import BatchBuilder
-from ..records.memory import keep_memory
 from .worker import KafkaWirePartition, Packed, freeze_objects
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _read_pack(
     tasks: Sequence[FetchTask], options: TaskOptions, schema: pa.Schema, typed: TypedTask | None
 ) -> Iterator[pa.RecordBatch]:
     from ..clients.reading.pack import Pack
-    from ..cluster.cluster import cluster_of
+    from ..cluster import cluster_of
 
     options = of_planned(options, tasks[0])
     cluster = cluster_of(options, tuple(dict.fromkeys(task.leader.broker for task in tasks)))

@@ -70,7 +70,7 @@ class KafkaWireTableReader(DataSourceReader):
         if isinstance(content, pa.RecordBatch):
             yield content
             return
-        from ..records.memory import keep_memory
+        from ..records.arrays import keep_memory
         from ..tables.log_tables import batches, read_share, segments
 
         keep_memory()

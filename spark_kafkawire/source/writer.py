@@ -36,10 +36,10 @@ from .worker import Packed, freeze_imports, freeze_objects
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..clients.writing import WritePartitions
     from ..clients.writing.partitioner import Partitioner, QueueCapacity
     from ..clients.writing.rows import Rows
     from ..clients.writing.typed_values import ColumnEncoding
-    from ..clients.writing.write_partitions import WritePartitions
     from ..options import TypedOptions, WriteOptions
 
 
@@ -114,7 +114,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         freeze_imports()
         from ..net.retry import Spent
         from ..records import compiler
-        from ..records.memory import keep_memory
+        from ..records.arrays import keep_memory
 
         keep_memory()
         spent = Spent()
@@ -214,7 +214,7 @@ def create_writer(
     registry. Nothing is sent.
     """
     from ..clients.features import check_columns_written
-    from ..clients.writing.write_partitions import write_partitions_type
+    from ..clients.writing import write_partitions_type
 
     if overwrite:
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')

@@ -11,17 +11,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..directories.names import LogName
+from ..directories import LogName
 from ..directories.scanner import SegmentFile
 from ..directories.scanning import LogDirectory, LogFolder
 from ..errors import OptionError, UnsupportedVersionError
 from ..model import Generation, TopicPartition
 from ..options.read import TableOptions
 from ..planner.batch import select
+from . import Table
 from .groups import GROUPS_TABLE, MEMBERS_TABLE, OFFSETS_TABLE, PRODUCERS, TRANSACTIONS
 from .log_tables import BATCHES, SEGMENTS, LogSegment, Share
 from .scan import Scan
-from .table import Table
 from .topics import BROKERS, CONFIGS, PARTITIONS_TABLE, TOPICS_TABLE
 
 CATALOGUE: Final[Mapping[str, Table]] = MappingProxyType(

@@ -20,8 +20,8 @@ from ..cluster.modern.transactions import Transactions
 from ..model import Generation, TopicPartition
 from ..protocol.modern.admin import NO_TRANSACTION
 from ..protocol.modern.limits import READ_UNCOMMITTED
+from . import FLAG, GROUPS, INT, LONG, PARTITIONS, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 from .scan import Scan, needs
-from .table import FLAG, GROUPS, INT, LONG, PARTITIONS, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 from .topics import last_stable_offsets
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..directories import LogName
 from ..directories.file_systems import FileInfo
 from ..directories.files import Files, FileSystemOptions, open_files
-from ..directories.names import LogName
 from ..directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from ..directories.scanning import Segment
 from ..directories.side_files import OffsetIndex, offset_index, time_index
@@ -27,7 +27,7 @@ from ..records.arrays import Int64s
 from ..records.compression import names_by_number
 from ..records.log_index import BatchIndex
 from ..records.message_set.kernels import CODEC_MASK as CODEC_MASK_07
-from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
+from . import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 
 #: Options that choose logs.
 LOGS: Final = (*TOPICS, Selection.partitions.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from ..cluster.cluster import Cluster, cluster_of
+from ..cluster import Cluster, cluster_of
 from ..cluster.modern.acls import AclOperation, may_do_to_cluster
 from ..cluster.modern.groups import ConsumerGroups, CoordinatedGroup, list_coordinated_groups
 from ..cluster.modern.metadata import Metadata

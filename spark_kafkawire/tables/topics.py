@@ -17,8 +17,8 @@ from ..protocol.modern.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.modern.metadata import MetadataRequest, MetadataResponse
+from . import FLAG, INT, INTS, LONG, TEXT, TOPICS, Column, Row, Table
 from .scan import Scan, needs
-from .table import FLAG, INT, INTS, LONG, TEXT, TOPICS, Column, Row, Table
 
 _SIZES: Final = ("bytes", "totalBytes", "usableBytes")
 

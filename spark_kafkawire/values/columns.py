@@ -13,8 +13,8 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.columns import validity_bitmap
 
+from ..records.spans import gather
 from .payloads import Decoded, join_parts
-from .span_kernels import gather
 
 _SIZE_MAX: Final = 2**31 - 1
 Flags = npt.NDArray[np.bool_]

@@ -20,9 +20,9 @@ from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
     describe_groups,
     fetch,
-    init_producer_id,
     list_offsets,
     negotiation,
+    produce,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import INT16, Buffer
@@ -197,7 +197,7 @@ class CompleteBroker(LogBroker):
         )
         return replace(super()._api_versions(request, code), finalized_features=(feature,))
 
-    def _init_producer_id(self, request: Any) -> init_producer_id.InitProducerIdResponse:
+    def _init_producer_id(self, request: Any) -> produce.InitProducerIdResponse:
         if request.transactional_id is not None:
             self.transactions[request.transactional_id] = []
         return super()._init_producer_id(request)

@@ -8,20 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.directories.names import (
-    FileKind,
-    FileName,
-    FileState,
-    LogName,
-    file_name,
-    log_name,
-)
-from spark_kafkawire.directories.replicas import (
-    Piece,
-    Replica,
-    choose,
-    contradiction,
-)
+from spark_kafkawire.cluster.log_directories.modern_log import Piece, Replica, choose, contradiction
+from spark_kafkawire.directories import FileKind, FileName, FileState, LogName, file_name, log_name
 from spark_kafkawire.directories.side_files import (
     EpochStart,
     epoch_end,

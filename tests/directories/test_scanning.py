@@ -10,6 +10,7 @@ import fsspec
 import numpy as np
 import pytest
 
+from spark_kafkawire.directories import LogName
 from spark_kafkawire.directories.file_systems import ArrowFiles, FsspecFiles
 from spark_kafkawire.directories.files import (
     FileAccessError,
@@ -19,7 +20,6 @@ from spark_kafkawire.directories.files import (
     open_files,
     windows,
 )
-from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.scanner import SegmentFile, Sound, scan_segment
 from spark_kafkawire.directories.scanning import generation_in, scan
 from spark_kafkawire.directories.side_files import (

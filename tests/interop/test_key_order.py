@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire import in_key_order, misplaced_report
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.options import ReadOptions
 from tests.support import librdkafka
 from tests.support.key_order import Seen, seen

@@ -24,10 +24,9 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import BrokerVersions, VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.negotiation import list_offered
-from spark_kafkawire.protocol.versions import BrokerVersions
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka
 from tests.support.certificates import Certificates

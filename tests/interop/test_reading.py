@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.errors import BrokerError, DataLossError
 from spark_kafkawire.options import ReadOptions
 from tests.support import kafka_python, librdkafka

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions

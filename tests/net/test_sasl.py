@@ -25,8 +25,8 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.net.logins import Password
 from spark_kafkawire.net.logins.aws import AwsLogin, Keys
-from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.passwords import ITERATIONS_MAX, UNKNOWN_S, DelegationToken
 from spark_kafkawire.net.logins.tokens.token import FixedToken

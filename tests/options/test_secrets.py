@@ -14,7 +14,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.jobs.arguments import read_options
-from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins import Password
 from spark_kafkawire.options import (
     OPTIONS,
     STREAM_OPTIONS,

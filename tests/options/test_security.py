@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.logins import Password
 from spark_kafkawire.net.logins.kerberos import KerberosLogin
-from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.passwords import DelegationToken
 from spark_kafkawire.net.logins.tokens.oauth import ClientCredentials

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.errors import (
     BrokerError,
     DataLossError,

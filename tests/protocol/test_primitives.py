@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, ProtocolError
 from spark_kafkawire.protocol import v07
-from spark_kafkawire.protocol.buffers import KEPT_COUNT_MAX, Buffers
 from spark_kafkawire.protocol.connection import ROOM_BYTES_MAX, Connection, Response
 from spark_kafkawire.protocol.primitives import (
     BYTES,
@@ -21,9 +20,11 @@ from spark_kafkawire.protocol.primitives import (
     INT16,
     INT32,
     INT64,
+    KEPT_COUNT_MAX,
     AnyType,
     Array,
     Buffer,
+    Buffers,
     String,
     read_int32,
 )

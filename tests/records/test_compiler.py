@@ -188,6 +188,10 @@ def test_a_digest_is_the_same_in_all_processes_of_one_version(
             patch.setattr(native, name, changed)
             compiler.digest_of.cache_clear()
             assert compiler.digest_of(_twice) != before
+    with monkeypatch.context() as patch:  # a function that moves to another module
+        patch.setattr(_twice, "__module__", "elsewhere")
+        compiler.digest_of.cache_clear()
+        assert compiler.digest_of(_twice) != before
     compiler.digest_of.cache_clear()
 
 

@@ -35,7 +35,7 @@ from spark_kafkawire.errors import ConnectFailed, KafkaWireError
 from spark_kafkawire.model import Broker, ClusterView, Leader, TopicPartition
 from spark_kafkawire.options import ReadOptions, WriteOptions
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.memory import keep_memory
+from spark_kafkawire.records.arrays import keep_memory
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.stream_reader import KafkaWireStreamReader

@@ -20,7 +20,6 @@ from spark_kafkawire.protocol.modern import (
     describe_groups,
     fetch,
     group_offsets,
-    init_producer_id,
     list_offsets,
     metadata,
     produce,
@@ -108,7 +107,7 @@ class LogBroker:
             list_offsets.ListOffsetsRequest: self._list_offsets,
             fetch.FetchRequest: self._fetch,
             produce.ProduceRequest: self._produce,
-            init_producer_id.InitProducerIdRequest: self._init_producer_id,
+            produce.InitProducerIdRequest: self._init_producer_id,
             group_offsets.FindCoordinatorRequest: self._find_coordinator,
             group_offsets.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
@@ -281,8 +280,8 @@ class LogBroker:
         base_offset = self.logs[topic][asked.index].append(asked.records or b"")
         return produce.ProducePartitionResponse(index=asked.index, error_code=0, base_offset=base_offset)
 
-    def _init_producer_id(self, _request: Any) -> init_producer_id.InitProducerIdResponse:
-        return init_producer_id.InitProducerIdResponse(
+    def _init_producer_id(self, _request: Any) -> produce.InitProducerIdResponse:
+        return produce.InitProducerIdResponse(
             throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
         )
 

@@ -131,7 +131,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.cluster import Cluster
 from spark_kafkawire.errors import LOG, KafkaWireError, printable
 from spark_kafkawire.model import Broker, OffsetRange, PartitionBounds
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
-from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import (
     LOG,
     Action,

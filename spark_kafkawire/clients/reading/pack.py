@@ -21,7 +21,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.cluster import Cluster
 from spark_kafkawire.errors import Action, BrokerError, KafkaWireError, UnknownTopicError, counted
 from spark_kafkawire.model import Broker, WireFormat
 from spark_kafkawire.net.client import Client

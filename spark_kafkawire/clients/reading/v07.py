@@ -20,9 +20,8 @@ from typing import Final, Generic, TypeVar
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
-from spark_kafkawire.protocol.buffers import Buffers, join_tail
 from spark_kafkawire.protocol.connection import Response
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import Buffer, Buffers, join_tail
 from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole

@@ -39,8 +39,8 @@ from spark_kafkawire.records.checksum import crc32_each
 from spark_kafkawire.records.key_hashes import positive_hashes
 from spark_kafkawire.records.rows import Records
 
+from . import WritePartitions
 from .rows import Rows
-from .write_partitions import WritePartitions
 
 Hashes = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 from spark_kafkawire.errors import (
     LOG,
+    NAMES_COUNT_MAX,
     KafkaWireError,
     OptionError,
     UnknownTopicError,
     counted,
     list_some,
     printable,
+    unknown_topics,
 )
 from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
 from spark_kafkawire.net.pool import POOL
@@ -36,7 +38,6 @@ from spark_kafkawire.protocol.modern.list_offsets import (
 )
 
 from ..asking import side_by_side
-from ..topic_names import NAMES_COUNT_MAX, unknown_topics
 from .list_offsets import all_bounds, end_offsets, list_offsets, record_times, request_of
 from .metadata import Metadata
 

@@ -29,7 +29,7 @@ from spark_kafkawire.net.retry import RetryPolicy, call_with_retries
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.delegation_tokens import (
+from spark_kafkawire.protocol.modern.admin import (
     CreateDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,

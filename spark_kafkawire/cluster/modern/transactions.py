@@ -40,8 +40,8 @@ from spark_kafkawire.protocol.modern.group_offsets import (
     Coordinator,
     FindCoordinatorRequest,
 )
-from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, with_names
+from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.transactions import (
     END_TXN,
     LIST_TRANSACTIONS,

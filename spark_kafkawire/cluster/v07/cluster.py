@@ -22,6 +22,7 @@ from spark_kafkawire.errors import (
     LimitError,
     OptionError,
     UnknownTopicError,
+    names_of,
 )
 from spark_kafkawire.model import (
     Broker,
@@ -37,7 +38,6 @@ from spark_kafkawire.options import Discovery, NetOptions
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode, OffsetsRequest, broker_error
 
 from ..asking import ask, side_by_side
-from ..topic_names import names_of
 from .groups import ConsumerGroups
 from .segments import start_offset, stop_offset
 from .view import (

@@ -50,6 +50,7 @@ from spark_kafkawire.errors import (
     list_some,
     printable,
     quote,
+    unknown_topics,
 )
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.net.retry import call_with_retries
@@ -57,7 +58,6 @@ from spark_kafkawire.options import Discovery, ExpectedBrokers, NetOptions
 from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
 
 from ..asking import ask, side_by_side
-from ..topic_names import unknown_topics
 from .zookeeper_client import Tree, check_none_is_later, read_tree
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError, counted, quote
 from spark_kafkawire.model import OffsetRange, OffsetUnit, PartitionBounds, TopicPartition
 from spark_kafkawire.options import ReadOptions

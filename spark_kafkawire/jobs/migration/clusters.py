@@ -31,7 +31,7 @@ from spark_kafkawire.clients.reading.log_files import LogFiles
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
-from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster import Cluster, cluster_of
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation, OffsetRange, TopicPartition

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern import ModernWritePartitions
 from spark_kafkawire.clients.writing.modern.batches import obtain_producer_id
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.cluster.modern.admin import create_topics
 from spark_kafkawire.errors import (
     DataLossError,

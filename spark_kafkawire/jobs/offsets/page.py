@@ -22,7 +22,7 @@ from typing import Final
 
 from spark_kafkawire.errors import plural
 from spark_kafkawire.model import Broker
-from spark_kafkawire.tables.table import Row
+from spark_kafkawire.tables import Row
 
 from .report import (
     NONE_TEXT,

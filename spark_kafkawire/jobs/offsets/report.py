@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import plural, quote
 from spark_kafkawire.model import Broker, Generation, PartitionBounds, RecordTimes, TopicPartition
-from spark_kafkawire.tables.table import Row
+from spark_kafkawire.tables import Row
 
 from ..progress import format_size
 

@@ -41,12 +41,12 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     may_be_group_of_write,
     write_of_group,
 )
-from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import LOG, OptionError, quote
 from spark_kafkawire.model import Generation, PartitionBounds, RecordTimes, TopicPartition
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import select
-from spark_kafkawire.tables.table import Row
+from spark_kafkawire.tables import Row
 
 from ..arguments import arg, check_needs, connection_args, flag, topic_args
 from ..files import read_file, write_file

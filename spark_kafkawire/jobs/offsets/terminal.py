@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_kafkawire.tables.table import Row
+from spark_kafkawire.tables import Row
 
 from .report import NONE_TEXT, ClusterReport, GroupTotal, count_text, number_text, printable, size_text
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_kafkawire.cluster.cluster import Cluster, cluster_of
+from spark_kafkawire.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import DataLossError, DiscoveryError
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.source.schema import HEADERS_FIELD, read_schema

@@ -18,8 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from spark_kafkawire.clients.writing import write_partitions_type
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
-from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError, plural, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
@@ -29,7 +29,7 @@ from spark_kafkawire.source.exactly_once import (
     create_exactly_once_writer,
 )
 from spark_kafkawire.source.writer import KafkaWireBatchWriter, create_writer
-from spark_kafkawire.tables.table import Row
+from spark_kafkawire.tables import Row
 
 from ..ending import Interrupted
 from ..files import printable_path

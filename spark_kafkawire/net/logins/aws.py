@@ -35,7 +35,7 @@ from spark_kafkawire.version import VERSION
 
 from ..http import object_in
 from ..transport import Deadline
-from .mechanism import Mechanism, Tokens
+from . import Mechanism, Tokens
 from .tokens.token import Token, within
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"

@@ -53,8 +53,8 @@ from spark_kafkawire.regular_files import Unreadable, read_regular
 from spark_kafkawire.secrecy import Credentials
 
 from ..transport import Deadline
+from . import Mechanism, Tokens
 from .gssapi_library import Context, GssapiError, Handle, Library, load
-from .mechanism import Mechanism, Tokens
 from .tokens.token import within
 
 #: The number of the first error of krb5_err.et: those of RFC 4120 follow it by their codes.

@@ -12,7 +12,7 @@ from spark_kafkawire.errors import AuthenticationError, counted
 from spark_kafkawire.secrecy import Credentials, keep_secret
 
 from ..transport import Deadline
-from .mechanism import Mechanism, Tokens
+from . import Mechanism, Tokens
 from .tokens.token import RENEWAL, Renewal, TokenSource, current_token
 
 

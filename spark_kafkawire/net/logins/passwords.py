@@ -39,7 +39,7 @@ from typing import Final
 from spark_kafkawire.errors import AuthenticationError, counted
 
 from ..transport import Deadline
-from .mechanism import Mechanism, Password, Tokens
+from . import Mechanism, Password, Tokens
 
 #: Time after the creation of a token in which some brokers may not know it yet, seconds. They learn of it as
 #: of topics.

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_kafkawire.errors import Action
-
-from ..error_table import ErrorTable
+from spark_kafkawire.errors import Action, ErrorTable
 
 # Remedies that several codes share.
 _RUN_AGAIN: Final = "run again; if the error lasts, raise retries or brokerDownTimeout"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..versions import BrokerVersions
+from ..api import BrokerVersions
 from . import name_and_key
 
 #: First versions of Fetch and Produce whose records have times, and headers.

@@ -50,12 +50,11 @@ from typing import Any, Final
 from spark_kafkawire.errors import ProtocolError, counted
 from spark_kafkawire.model import Generation
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX, Api, BrokerVersions, VersionRange
 from ..dialect import Dialect, ListedApis, kafka_headers
 from ..primitives import INT16, INT32, Array, String
 from ..responses import Faults, below, find_repeated
 from ..schema import Struct, codec, wire
-from ..versions import BrokerVersions
 from . import API_HOMES, declare, name_and_key
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
 from .error_codes import ErrorCode

@@ -38,8 +38,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, counted
-from spark_kafkawire.protocol.buffers import Buffers
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import Buffer, Buffers
 
 from .. import compiler, log_index
 from ..arrays import Int32s, Int64s, Uint8s, byte_array, join_arrays, room

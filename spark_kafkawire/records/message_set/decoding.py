@@ -26,8 +26,7 @@ from typing import Final
 import numpy as np
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
-from spark_kafkawire.protocol.buffers import Buffers
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import Buffer, Buffers
 
 from .. import compiler
 from ..arrays import Int32s, Int64s, Uint8s, byte_array, room

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.errors import RowError
-from spark_kafkawire.protocol.buffers import Buffers
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import Buffer, Buffers
 
 from .. import compiler
 from ..arrays import Int64s, Uint8s

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spark_kafkawire.records.compiler import BYTES, PLACE, inlined, kernel
+from spark_kafkawire.records.spans import is_utf8
 
 from ..payloads import Fault
-from ..span_kernels import is_utf8
 
 WIDTH: Final = 5
 #: Arrays, maps and skipped records that may be open at the same time.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spark_kafkawire.records.compiler import PLACE, inlined
+from spark_kafkawire.records.spans import utf8_size
 
 from ..payloads import Fault
-from ..span_kernels import utf8_size
 
 BAD_JSON: Final = int(Fault.BAD_JSON)
 BAD_UTF8: Final = int(Fault.BAD_UTF8)

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spark_kafkawire.records.compiler import BYTES, PLACE, kernel
+from spark_kafkawire.records.spans import is_utf8
 
 from ..payloads import Fault
-from ..span_kernels import is_utf8
 from .types import DELIMITED, END_GROUP, FIXED32, FIXED64, START_GROUP, VARINT
 
 #: Messages that may be open at the same time, as in the official runtimes.

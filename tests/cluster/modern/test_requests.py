@@ -35,14 +35,14 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.kept import forget_all
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins import Password
 from spark_kafkawire.net.logins.passwords import DelegationToken
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.options import NetOptions, ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern import delegation_tokens as messages
+from spark_kafkawire.protocol.modern import admin as messages
 from spark_kafkawire.protocol.modern import describe_configs, describe_groups, metadata
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.net.login_broker import LOGINS, SECRET, USER, login_broker

@@ -19,7 +19,7 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster import cluster_of
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.migration.clusters import (
     Clusters,

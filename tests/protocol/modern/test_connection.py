@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError, ProtocolError, UnsupportedVersionError
 from spark_kafkawire.protocol import connection as connection_module
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import BrokerVersions, VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
@@ -26,7 +26,6 @@ from spark_kafkawire.protocol.modern.fetch import (
 )
 from spark_kafkawire.protocol.modern.group_members import ClassicAssignedTopic, parse_assigned_topics
 from spark_kafkawire.protocol.modern.group_offsets import GROUP, TRANSACTION, FindCoordinatorRequest
-from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsRequest,
@@ -46,8 +45,7 @@ from spark_kafkawire.protocol.modern.negotiation import (
     ApiVersionsResponse,
     list_offered,
 )
-from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceResponse
-from spark_kafkawire.protocol.versions import BrokerVersions
+from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest, ProduceRequest, ProduceResponse
 from tests.protocol.streams import cut, feed
 from tests.support.cases import for_each
 

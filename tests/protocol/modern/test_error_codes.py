@@ -6,9 +6,8 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.errors import Action
+from spark_kafkawire.errors import Action, ErrorTable
 from spark_kafkawire.protocol import v07 as v07_codes
-from spark_kafkawire.protocol.error_table import ErrorTable
 from spark_kafkawire.protocol.modern import error_codes as modern_codes
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.v07 import ErrorCode as Code

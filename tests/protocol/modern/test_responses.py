@@ -10,17 +10,15 @@ import pytest
 
 from spark_kafkawire.errors import TEXT_SIZE_MAX, ProtocolError
 from spark_kafkawire.protocol import modern, v07
-from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, BrokerVersions, VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern import (
     admin,
-    delegation_tokens,
     describe_configs,
     describe_groups,
     fetch,
     group_members,
     group_offsets,
-    init_producer_id,
     list_offsets,
     metadata,
     negotiation,
@@ -29,7 +27,6 @@ from spark_kafkawire.protocol.modern import (
     transactions,
 )
 from spark_kafkawire.protocol.modern.group_members import DescribedStreamsGroup
-from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
 from tests.support.cases import for_each
 from tests.support.made_messages import made
@@ -237,7 +234,7 @@ ONE_MEMBER: Final = streams_group("g", "m", "t")
 STREAMING: Final = group_members.StreamsGroupDescribeRequest(group_ids=("g",))
 SHARING: Final = group_members.ShareGroupDescribeRequest(group_ids=("g",))
 VERSIONS: Final = negotiation.ApiVersionsRequest()
-IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
+IDENTIFYING: Final = produce.InitProducerIdRequest()
 
 
 def token(**changes: Any) -> Any:
@@ -247,9 +244,9 @@ def token(**changes: Any) -> Any:
     )
 
 
-MAKING: Final = delegation_tokens.CreateDelegationTokenRequest()
-RENEWING: Final = delegation_tokens.RenewDelegationTokenRequest(hmac=b"secret")
-EXPIRING: Final = delegation_tokens.ExpireDelegationTokenRequest(hmac=b"secret")
+MAKING: Final = admin.CreateDelegationTokenRequest()
+RENEWING: Final = admin.RenewDelegationTokenRequest(hmac=b"secret")
+EXPIRING: Final = admin.ExpireDelegationTokenRequest(hmac=b"secret")
 LOGGING_IN: Final = sasl.SaslAuthenticateRequest(auth_bytes=b"")
 LONG: Final = "x" * 10_000
 TWO_FETCHES: Final = v07.MultiFetchRequest((v07.FetchRequest("t", 0, 0, 9), v07.FetchRequest("t", 1, 0, 9)))
@@ -426,17 +423,13 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (MAKING, token(max_timestamp_ms=5), 3, "it gives the max timestamp 5, but the minimum is 6"),
         (
             RENEWING,
-            delegation_tokens.RenewDelegationTokenResponse(
-                error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0
-            ),
+            admin.RenewDelegationTokenResponse(error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0),
             2,
             "it gives the expiry timestamp -1",
         ),
         (
             EXPIRING,
-            delegation_tokens.ExpireDelegationTokenResponse(
-                error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0
-            ),
+            admin.ExpireDelegationTokenResponse(error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0),
             2,
             "it gives the expiry timestamp -1",
         ),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import ProtocolError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.api import Api, BrokerVersions, VersionRange
 from spark_kafkawire.protocol.modern import APIS
 from spark_kafkawire.protocol.modern.limits import ACKS_ALL
 from spark_kafkawire.protocol.modern.metadata import MetadataResponse
@@ -36,7 +36,6 @@ from spark_kafkawire.protocol.primitives import (
     String,
 )
 from spark_kafkawire.protocol.schema import Struct, codec, wire
-from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 

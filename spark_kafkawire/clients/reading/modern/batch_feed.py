@@ -16,8 +16,8 @@ from spark_kafkawire.directories.side_files import AbortedTransaction
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
-from spark_kafkawire.protocol.buffers import join_tail
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from spark_kafkawire.protocol.primitives import join_tail
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.decoding import AbortedTransactions, check_crcs
 from spark_kafkawire.records.columns import Columns

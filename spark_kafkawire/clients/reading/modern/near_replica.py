@@ -20,7 +20,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.cluster import Cluster
 from spark_kafkawire.errors import LOG, ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import Broker, Leader, TopicPartition

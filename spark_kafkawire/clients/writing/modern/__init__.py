@@ -15,8 +15,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.topic_names import meant_topics
-from spark_kafkawire.errors import LOG, BrokerError, KafkaWireError, UnknownTopicError, quote
+from spark_kafkawire.errors import LOG, BrokerError, KafkaWireError, UnknownTopicError, meant_topics, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import WriteOptions

@@ -15,7 +15,7 @@ from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafkawire.protocol.modern.produce import InitProducerIdRequest, InitProducerIdResponse
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.encoded_batch import EncodedBatch
 from spark_kafkawire.records.record_log import encode_batches

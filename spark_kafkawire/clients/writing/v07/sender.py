@@ -38,8 +38,7 @@ from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.buffers import Buffers
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import Buffer, Buffers
 from spark_kafkawire.protocol.proposal import ACKS_NONE, PartitionData, TopicData, is_appended
 from spark_kafkawire.protocol.proposal import ProduceRequest as ProposalProduceRequest
 from spark_kafkawire.protocol.proposal import broker_error as proposal_error

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.writing import modern, v07
+from spark_kafkawire.clients.writing import modern, v07, write_partitions_type
 from spark_kafkawire.clients.writing.modern.producer import check_records
 from spark_kafkawire.clients.writing.partitioner import STRATEGIES, Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
 from spark_kafkawire.errors import RowError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode

@@ -67,6 +67,7 @@ class FaultyLog(MemoryLog):
             self._data[self._positions[index] + 61] ^= 1
         self._chance, self._share = chance, chance.choice((0.3, 0.6, 1.0))
         self._was_faulty, self.fault = False, ""
+        self._flips: set[tuple[int, int]] = set()
         self.faults = Counter[str]()
 
     def read(self, offset: int, size_max: int) -> bytes:
@@ -79,9 +80,18 @@ class FaultyLog(MemoryLog):
         if self.fault == "flip":
             # Bytes that a checksum covers, and not those that are damaged in the log: a flip may mend these.
             starts = self._positions[bisect_right(self._offsets, offset) - 1 :]
-            pos = self._chance.choice([pos - starts[0] for pos in starts if pos - starts[0] < len(data)])
-            data[pos + self._chance.randrange(21, 61)] ^= 1 << self._chance.randrange(8)
+            shown = [pos for pos in starts if pos - starts[0] < len(data)]
+            flip = self._draw_flip(shown)
+            # The same bit in two responses is what damage of the log looks like.
+            while flip in self._flips:
+                flip = self._draw_flip(shown)
+            self._flips.add(flip)
+            data[flip[0] - starts[0]] ^= 1 << flip[1]
         return bytes(data)
+
+    def _draw_flip(self, batches: list[int]) -> tuple[int, int]:
+        """A byte of the log, and one of its bits."""
+        return self._chance.choice(batches) + self._chance.randrange(21, 61), self._chance.randrange(8)
 
 
 def value(offset: int) -> bytes:

@@ -1,5 +1,5 @@
-"""Topics, bounds and timestamps of partitions, from log directories alone; and the log of a partition of Kafka
-0.7, which one broker has: others have no copy.
+"""Topics, bounds and timestamps of partitions, from log directories alone; and the log of a partition of
+Kafka 0.7, which one broker has: others have no copy.
 """
 
 from __future__ import annotations

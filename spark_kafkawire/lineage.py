@@ -22,8 +22,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 import attr
-from py4j.protocol import Py4JError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
@@ -45,6 +43,7 @@ from .source.query_plans import (
     leaves,
     options_of,
     relation_of,
+    rows_written,
     scans,
 )
 from .source.worker import KafkaWirePartition
@@ -242,7 +241,7 @@ class QueryLineage(ProgressListener):
         sinks = _read_written(execution.analyzed())
         if error is None:
             for sink in sinks:
-                sink.row_count = figure_of(execution.executedPlan(), ROWS_FIGURE)
+                sink.row_count = rows_written(execution.executedPlan())
         for item in sources.values() if error is None else ():
             LOG.info(
                 "batch read of %s: %s (%d bytes of columns) of %s in %.1f s of the query",
@@ -359,6 +358,8 @@ def attach(
     """
     if not has_plans(spark):
         raise OptionError("lineage.attach: Spark Connect hides plans: run it on the driver")
+    from pyspark.java_gateway import ensure_callback_server_started  # a client of Spark Connect has none
+
     lineage = QueryLineage(spark, client or OpenLineageClient(), namespace, interval_s)
     spark.streams.addListener(lineage)
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
@@ -368,6 +369,8 @@ def attach(
 
 def _read(execution: Any) -> dict[int, _Topics]:
     """Topics that a batch query reads, with what its tasks have counted."""
+    from py4j.protocol import Py4JError
+
     relations = [item for item in map(relation_of, leaves(execution.analyzed())) if item is not None]
     sources = {
         number: topics

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -198,6 +197,8 @@ class QueryMetrics(ProgressListener):
         """Bytes that Spark got from the tasks of a batch; None if it has planned another one since."""
         if not has_plans(self._session):
             return None
+        from py4j.protocol import Py4JError  # a client of Spark Connect has none
+
         try:
             execution = stream_execution(self._session, str(progress.id), progress.batchId)
             return execution and sum(figure_of(node, BYTES_FIGURE) for node in scans(execution))

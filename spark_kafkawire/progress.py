@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .jobs.progress import Work, progress_on
-from .jobs.spark import watching
+from .source.query_plans import has_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +41,10 @@ def showing_progress(
     ``what`` names the work. The progress goes to ``stream``, by default standard error. An error in showing
     the progress does not end the work.
     """
-    # Compared by name: an import of the class requires gRPC.
-    watch = _report_stages if type(spark).__module__.startswith("pyspark.sql.connect.") else watching
+    if has_plans(spark):
+        from .jobs.spark import watching as watch  # a client of Spark Connect lacks what it imports
+    else:
+        watch = _report_stages
     with progress_on(stream or sys.stderr, "kafkawire") as progress:
         with progress.work(what) as work, watch(spark, work):
             yield

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.listener import (
     JStreamingQueryListener,
     QueryIdleEvent,
@@ -25,6 +24,8 @@ class ProgressListener(StreamingQueryListener):
     @property
     def _jlistener(self) -> Any:
         if not hasattr(self, "_jlistenerobj"):
+            from pyspark import SparkContext  # a client of Spark Connect has none
+
             self._jlistenerobj = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_OneText(self))  # type: ignore[union-attr]
         return self._jlistenerobj
 

@@ -64,6 +64,13 @@ def figure_of(node: Any, name: str) -> int:
     return int(result.get().value()) if result.isDefined() else 0
 
 
+def rows_written(node: Any) -> int | None:
+    """Rows that the node of a write has committed; None if Spark does not say. Its figure of rows is there
+    from Spark 4.2 on only."""
+    progress = node.commitProgress()
+    return int(progress.get().numOutputRows()) if progress.isDefined() else None
+
+
 def relation_of(node: Any) -> Any:
     """The relation of a node of a logical plan if it reads or writes by this package, else None."""
     if class_of(node) != "DataSourceV2Relation":

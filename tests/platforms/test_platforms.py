@@ -273,6 +273,15 @@ def test_a_client_reads_writes_and_streams_with_the_package_on_the_server_only(
     assert reported.split() == ["read", "20", "copied", "20"]
 
 
+def test_a_client_imports_what_needs_no_jvm(wheel: Path, tmp_path: Path) -> None:
+    client = Environment(tmp_path / "venv", CLIENT, PANDAS)
+    client.install(wheel)
+    names = {"streaming": "GroupOffsets", "progress": "showing_progress", "metrics": "attach"}
+    names |= {"groups": "GroupRead", "sinks": "append_once", "changes": "changes"}
+    lines = [f"from spark_kafkawire.{module} import {name}" for module, name in names.items()]
+    assert client.run("\n".join((*lines, "print('imported')"))) == "imported\n"
+
+
 def test_an_import_without_pyspark_names_the_packages_that_bring_one(wheel: Path, tmp_path: Path) -> None:
     bare = Environment(tmp_path / "venv")
     bare.install(wheel)
@@ -296,27 +305,30 @@ def test_an_import_without_pyspark_names_the_packages_that_bring_one(wheel: Path
 # --- docs/quickstart.md as it is written, for a user with a checkout, a Python and a Java ---
 
 PAGE = "docs/quickstart.md"
-#: The port of the broker and the folder of the checkpoint that the page names.
-PORT, FOLDER = "9092", "/data/"
+#: The port of the broker that the page names.
+PORT: Final = "9092"
 
 
 def test_the_quickstart_runs_in_an_empty_environment(tmp_path: Path) -> None:
     install, start, jobs, stop = (block.text for block in blocks("sh") if block.page == PAGE)
+    clone, enter, install = install.split("\n", 2)  # this checkout, without what it has installed
+    assert (clone.split()[:2], enter.split()[0]) == (["git", "clone"], "cd")
     program = "".join(block.text for block in blocks("python") if block.page == PAGE)
     port = str(free_port())
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     copy_package(checkout)
-    (checkout / "quickstart.py").write_text(program.replace(PORT, port).replace(FOLDER, f"{tmp_path}/"))
+    (checkout / "quickstart.py").write_text(program.replace(PORT, port))
     started, stopped = start.replace(PORT, port), f"trap {shlex.quote(stop)} EXIT"
-    ran = jobs.replace(PORT, port).replace(FOLDER, f"{tmp_path}/")
-    script = "\n".join(("set -e", install, started, stopped, "python quickstart.py", ran))
+    script = "\n".join(
+        ("set -e", install, started, stopped, "python quickstart.py", jobs.replace(PORT, port))
+    )
     # The page's python3 is the one that runs this.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = foreign_variables() | {"PATH": path}
     done = run_program("bash", "-c", script, cwd=checkout, env=variables, deadline_s=3 * DEADLINE_S)
-    assert "|partition|offset|" in done
-    assert list((tmp_path / "quickstart").rglob("*.parquet"))
+    assert "|  0| order 0|        0|" in done
+    assert list((checkout / "data" / "quickstart").rglob("*.parquet"))
 
 
 SAIL: Final = "pysail==0.7.2"

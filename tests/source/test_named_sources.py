@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.jobs.submitting import command
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import run, send
+from tests.support.sparks import since_spark
 
 _SWITCH = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
@@ -23,7 +23,7 @@ def evolving(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.unset(_SWITCH)
 
 
-@pytest.mark.skipif(not hasattr(DataStreamReader, "name"), reason="Spark has no named sources")
+@since_spark(4, 3, "takes names of sources, and goes by their order")
 def test_a_query_of_named_sources_continues_from_its_checkpoint(
     evolving: SparkSession, noida: NoidaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_kafkawire.model import Generation, TopicPartition
-from spark_kafkawire.options import WriteOptions
 
 if TYPE_CHECKING:
+    from spark_kafkawire.options import WriteOptions
+
     from .rows import Rows
     from .sender import Sender
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, RowError
-from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.progress import Progress, Work
 from spark_kafkawire.jobs.publish import run as publish_job
 from spark_kafkawire.jobs.publish.comparison import Comparison, Difference, survey
 from spark_kafkawire.jobs.publish.options import MessageColumns, PublishOptions, messages
@@ -42,7 +42,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
 from ..submitting import RunHere
-from ..work import Halfway, waiting
+from ..work import waiting
 
 
 def consumed(noida: NoidaBroker, topic: str, partition: int) -> list[Record]:
@@ -165,18 +165,23 @@ def test_report_what_was_written_by_log() -> None:
     ]
 
 
-class Writing(Halfway):
-    """Halfway through the writing, for which tasks wait."""
+class Writing(Progress):
+    """Remembers the first count of the writing, with its fraction, for which tasks wait. Buffers between
+    Spark and Python may hold all rows then, which count as written."""
 
-    def __init__(self, total: int, goes_on: Path) -> None:
-        super().__init__(total, goes_on.touch)
+    def __init__(self, goes_on: Path) -> None:
+        self.shown: tuple[int, float | None] | None = None
         self._goes_on = goes_on
         goes_on.touch()
 
     def say(self, what: str) -> None:
         if what == "writing ...":
-            self.shown.clear()
             self._goes_on.unlink()
+
+    def show(self, what: str, work: Work) -> None:  # noqa: ARG002
+        if work.messages and not self._goes_on.exists():
+            self.shown = work.messages, work.fraction
+            self._goes_on.touch()
 
 
 @pytest.mark.parametrize("has_state", [pytest.param(False, marks=pytest.mark.nightly), True])
@@ -191,10 +196,11 @@ def test_rows_are_counted_while_a_task_writes_them(
         folder=str(tmp_path / "state") if has_state else None,
         settle_s=1.0 if has_state else None,
     )
-    halfway = Writing(count, goes_on)
-    written = publish(waiting(stored, goes_on), options, halfway).written
+    writing = Writing(goes_on)
+    written = publish(waiting(stored, goes_on), options, writing).written
     assert sum(item["messages"] for item in written) == count
-    messages_shown, fraction = halfway.shown[0]
+    assert writing.shown is not None
+    messages_shown, fraction = writing.shown
     # Only a run with a state has counted the rows before.
     assert fraction == (messages_shown / count if has_state else None)
 

@@ -65,8 +65,10 @@ def figure_of(node: Any, name: str) -> int:
 
 
 def rows_written(node: Any) -> int | None:
-    """Rows that the node of a write has committed; None if Spark does not say. Its figure of rows is there
-    from Spark 4.2 on only."""
+    """Rows that the node of a write has committed; None if it is another node, or Spark does not say. Its
+    figure of rows is there from Spark 4.2 on only."""
+    if class_of(node) != "AppendDataExec":  # a platform's own node need not have what is asked below
+        return None
     progress = node.commitProgress()
     return int(progress.get().numOutputRows()) if progress.isDefined() else None
 
